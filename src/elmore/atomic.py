@@ -1,0 +1,62 @@
+"""Writing that is either finished or not there: beside the target first, then one rename."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from elmore.errors import InputError
+
+
+@contextmanager
+def atomic_file(target: Path) -> Iterator[Path]:
+    """A path to write to: renamed to `target` when the block ends well, removed otherwise."""
+    beside = _beside(target)
+    try:
+        yield beside
+        sync(beside)
+        beside.replace(target)
+        sync(target.parent)
+    except OSError as error:
+        raise cannot_write(target, error) from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(target: Path) -> Iterator[Path]:
+    """The same for a new folder. An existing one is never written over."""
+    if target.exists():
+        raise InputError(f"{target} exists already; remove it or choose another name.")
+    beside = _beside(target)
+    try:
+        beside.mkdir()
+        yield beside
+        for file in beside.iterdir():
+            sync(file)
+        sync(beside)
+        beside.rename(target)
+        sync(target.parent)
+    except OSError as error:
+        raise cannot_write(target, error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Have the disk hold what was written, so that a rename never outruns its contents."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.elmore-tmp")
+
+
+def cannot_write(target: Path, error: OSError) -> InputError:
+    """A full disk, a missing folder, a right that is lacking: said of the name the user gave."""
+    return InputError(f"{target}: cannot be written ({error.strerror or error}).")

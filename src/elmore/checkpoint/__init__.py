@@ -1,0 +1,1 @@
+"""Files to models and back: one file per format."""

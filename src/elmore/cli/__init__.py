@@ -1,0 +1,1 @@
+"""The command line: main.py and a file per verb."""

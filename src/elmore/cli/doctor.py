@@ -1,0 +1,182 @@
+"""`elmore doctor`: what is installed here, or what a model is. The answers are small named types;
+the command only prints them.
+"""
+
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmore import __version__
+
+if TYPE_CHECKING:
+    from elmore.checkpoint.checkpoint import Checkpoint
+    from elmore.checkpoint.sources import Source
+    from elmore.nn.lstm import LSTMConfig
+    from elmore.nn.transformer import TransformerConfig
+
+EXTRAS = {"zh": "jieba", "zst": "zstandard", "tensorboard": "tensorboard"}
+_SHORT = 12  # characters of a fingerprint that tell models apart
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """What elmore would run on."""
+
+    versions: dict[str, str]
+    threads: int
+    cuda: str | None
+    extras: dict[str, bool]
+    models: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSummary:
+    """What a model is made of."""
+
+    format: str
+    files: list[Path]
+    input: str
+    context: str
+    n_layers: int
+    dim: int
+    parameters: int
+    n_words: int | None
+    has_softmax: bool
+    fingerprint: str | None
+
+
+def doctor(
+    source: Annotated[str | None, typer.Argument(help="A model; none: this machine.")] = None,
+    options: Annotated[
+        Path | None, typer.Option(help="The options file, if not beside the weights.")
+    ] = None,
+) -> None:
+    """Say what is installed, or what a model is."""
+    lines = environment_lines(environment()) if source is None else None
+    for name, value in lines or model_lines(examine(source or "", options)):
+        print(f"{name:<13}{value}")
+
+
+def environment() -> Environment:
+    """Look at this machine."""
+    import torch
+
+    from elmore.checkpoint.sources import shipped_names
+
+    python = ".".join(str(number) for number in sys.version_info[:3])
+    packages = {name: version(name) for name in ("torch", "numpy", "h5py")}
+    return Environment(
+        versions={"elmore": __version__, "Python": python, **packages},
+        threads=torch.get_num_threads(),
+        cuda=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        extras={extra: find_spec(module) is not None for extra, module in EXTRAS.items()},
+        models=shipped_names(),
+    )
+
+
+def examine(source: str, options: Path | None = None) -> ModelSummary:
+    """Read a model and describe it."""
+    from elmore.checkpoint.sources import find_source, load
+
+    found = find_source(source, options)
+    checkpoint = load(source, options=options)
+    config, files = checkpoint.model.config, _files(found)
+    return ModelSummary(
+        format=found.format,
+        files=files,
+        input=_input(checkpoint),
+        context=_context(config.context),
+        n_layers=config.n_layers,
+        dim=config.dim,
+        parameters=_parameters(checkpoint),
+        n_words=None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
+        has_softmax=found.softmax is not None or any("softmax" in f.name for f in files),
+        fingerprint=_fingerprint(checkpoint),
+    )
+
+
+def environment_lines(found: Environment) -> list[tuple[str, str]]:
+    extras = [
+        (f"[{name}]", "installed" if there else f"missing: pip install 'elmore[{name}]'")
+        for name, there in found.extras.items()
+    ]
+    return [
+        *found.versions.items(),
+        ("threads", str(found.threads)),
+        ("CUDA", found.cuda or "none"),
+        *extras,
+        ("models", ", ".join(found.models) or "none shipped"),
+    ]
+
+
+def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
+    words = "missing" if found.n_words is None else f"{found.n_words:,} words"
+    return [
+        ("format", found.format),
+        *(("file", f"{path} ({path.stat().st_size:,} bytes)") for path in found.files),
+        ("input", found.input),
+        ("context", found.context),
+        ("layers", f"{found.n_layers}, the context-free one counted"),
+        ("dim", str(found.dim)),
+        ("parameters", f"{found.parameters:,}"),
+        ("vocabulary", words),
+        ("softmax", "there" if found.has_softmax else "missing"),
+        ("fingerprint", (found.fingerprint or "none without the vocabulary")[:_SHORT]),
+    ]
+
+
+def _files(found: "Source") -> list[Path]:
+    if found.path.is_dir():
+        return sorted(path for path in found.path.iterdir() if path.is_file())
+    parts = (found.path, found.options, found.vocabulary, found.softmax)
+    return [path for path in parts if path is not None]
+
+
+def _input(checkpoint: "Checkpoint") -> str:
+    from elmore.nn.word_table import WordTableConfig
+
+    words = checkpoint.model.config.words
+    if isinstance(words, WordTableConfig):
+        return f"words, a table of {words.n_words:,}"
+    filters = " ".join(f"{width}x{count}" for width, count in words.filters)
+    return (
+        f"characters, {words.max_characters} a word at most, filters {filters} "
+        f"({words.activation}), {words.n_highway} highway"
+    )
+
+
+def _context(context: "LSTMConfig | TransformerConfig") -> str:
+    if context.kind == "transformer":
+        sizes = f"{context.dim} a direction, feed-forward {context.ff_dim}"
+        return f"Transformer, {context.n_layers} layers, {context.n_heads} heads, {sizes}"
+    clips = (
+        f"cell clip {context.cell_clip or 'none'}, projection clip {context.proj_clip or 'none'}"
+    )
+    sizes = f"{context.cell_dim} cells, {context.dim} a direction"
+    skip = "skip connections" if context.skip else "no skip connections"
+    return f"LSTM, {context.n_layers} layers, {sizes}, {clips}, {skip}"
+
+
+def _parameters(checkpoint: "Checkpoint") -> int:
+    """As published: the row for "no word" of a character table was never learnt."""
+    from elmore.nn.char_cnn import CharCNNConfig
+
+    words = checkpoint.model.config.words
+    learnt = -words.char_dim if isinstance(words, CharCNNConfig) else 0
+    for tensor in checkpoint.model.parameters():
+        learnt += tensor.numel()
+    return learnt
+
+
+def _fingerprint(checkpoint: "Checkpoint") -> str | None:
+    from elmore.embedder import Embedder
+    from elmore.nn.word_table import WordTableConfig
+
+    if isinstance(checkpoint.model.config.words, WordTableConfig) and not checkpoint.vocabulary:
+        return None
+    return Embedder(checkpoint, device="cpu").fingerprint

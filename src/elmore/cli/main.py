@@ -1,0 +1,97 @@
+"""The command `elmore`: verbs from the files beside this one, and the promise that whatever a user
+can mend is told in one line. Nothing here imports torch: each verb does so when it runs.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from elmore import __version__
+from elmore.cli.convert import convert
+from elmore.cli.doctor import doctor
+from elmore.cli.embed import embed
+from elmore.errors import ElmoreError
+
+DEBUG = "--debug"
+FAILED = 2
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+for verb in (embed, convert, doctor):
+    app.command()(verb)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"elmore {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def elmore(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show tracebacks (anywhere).")] = False,
+) -> None:
+    """ELMo, and more: contextual word vectors."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command line; the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = DEBUG in given
+    given = [argument for argument in given if argument != DEBUG]
+    try:
+        code = _run(given or ["--help"])
+        sys.stdout.flush()
+        return code
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exc()
+        return _explain(error, quiet=debug)
+
+
+def _run(arguments: list[str]) -> int:
+    """Without click's own handling, which would take interrupts for itself."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("elmore", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    return 0
+
+
+def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
+    """Say it in one line unless it was shown already; a bug is raised again as it is."""
+    match error:
+        case BrokenPipeError():
+            # The reader has gone; what Python would flush at its end goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
+        case KeyboardInterrupt():
+            _say(_one_line("stopped.", error), quiet)
+            return 128 + (error.args[0] if error.args else signal.SIGINT)
+        case ElmoreError() | OSError():
+            _say(_one_line(str(error), error), quiet)
+        case _ if hasattr(error, "format_message"):  # click's usage errors
+            _say(_one_line(f"{error.format_message()} See elmore --help.", error), quiet)
+        case _:
+            raise error
+    return FAILED
+
+
+def _say(line: str, quiet: bool) -> None:
+    if not quiet:
+        print(f"elmore: {line}", file=sys.stderr)
+
+
+def _one_line(message: str, error: BaseException) -> str:
+    return " ".join(" ".join([message, *getattr(error, "__notes__", [])]).split())

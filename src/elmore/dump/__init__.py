@@ -1,0 +1,1 @@
+"""Embeddings of a whole text, written to one file."""

@@ -1,0 +1,132 @@
+"""What a dump is asked to be: which layers, which format, how it runs. Everything that can be
+refused without a model is refused here, before one is loaded.
+"""
+
+# L layers, n words, D vector dim
+import re
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from elmore.atomic import cannot_write
+from elmore.embedder import BATCH_WORDS, Vectors
+from elmore.errors import ConfigError, InputError
+
+Format = Literal["hdf5", "npz", "jsonl"]
+
+STDOUT = "-"
+FORMATS: dict[str, Format] = {".hdf5": "hdf5", ".h5": "hdf5", ".npz": "npz", ".jsonl": "jsonl"}
+_NUMBERS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
+
+
+class DumpConfig(BaseModel):
+    """How a text becomes a file of vectors. Defaults are AllenNLP's `elmo --all`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Format = "hdf5"
+    layers: str = "all"
+    """all, top, average, or numbers such as 0,2."""
+    batch_words: int = BATCH_WORDS
+    stateful: bool = False
+    """Rows remember what they read before, as in the original programs."""
+    batch_sentences: int = 64
+    """Rows that carry state; only a stateful run has them."""
+    forget_sentences: bool = False
+    use_sentence_keys: bool = False
+    tokenize: bool = False
+    """Lines are raw text; otherwise their words are split at white space already."""
+    resume: bool = False
+    part_seconds: float = 60.0
+    """An HDF5 run is safe on disk this often."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "DumpConfig":
+        if self.layers not in ("all", "top", "average") and not _NUMBERS.fullmatch(self.layers):
+            raise ConfigError(
+                f"layers is {self.layers!r}; expected all, top, average, or numbers such as 0,2."
+            )
+        for name in ("batch_words", "batch_sentences"):
+            if (value := getattr(self, name)) < 1:
+                raise ConfigError(f"{name} is {value}; expected 1 or more.")
+        if self.resume and self.format != "hdf5":
+            raise ConfigError(f"A {self.format} dump cannot be resumed; only HDF5 can.")
+        if self.resume and self.stateful:
+            raise ConfigError("A stateful dump cannot be resumed: its state is not kept on disk.")
+        if self.use_sentence_keys and self.format == "jsonl":
+            raise ConfigError("JSON lines have no keys: leave use_sentence_keys out.")
+        return self
+
+    @property
+    def in_parts(self) -> bool:
+        """Written in parts that outlive an interruption."""
+        return self.format == "hdf5" and not self.stateful
+
+    @property
+    def has_map(self) -> bool:
+        """`sentence_to_index` is written; the other ways to find a sentence make it needless."""
+        return self.format != "jsonl" and not (self.forget_sentences or self.use_sentence_keys)
+
+
+def format_of(target: Path, given: Format | None = None) -> Format:
+    """What was asked for, or else what the name's ending says."""
+    if str(target) == STDOUT:
+        if given not in (None, "jsonl"):
+            raise ConfigError(f"{given} cannot go to standard output; only jsonl can.")
+        return "jsonl"
+    if given is None and target.suffix not in FORMATS:
+        raise ConfigError(
+            f"{target}: its ending names no format; expected {', '.join(FORMATS)}, or --format."
+        )
+    return given or FORMATS[target.suffix]
+
+
+def partial_folder(target: Path) -> Path:
+    """Where the finished parts of an unfinished HDF5 dump lie."""
+    return target.with_name(target.name + ".partial")
+
+
+def check_target(target: Path, config: DumpConfig) -> None:
+    """Refuse a target that is taken or cannot be written."""
+    if str(target) == STDOUT:
+        return
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; expected the name of a file to write.")
+    if target.exists() and not config.resume:
+        raise InputError(f"{target} exists already; remove it or choose another name.")
+    partial = partial_folder(target)
+    if config.in_parts and partial.exists() and not config.resume:
+        raise InputError(
+            f"{partial} holds an unfinished run: go on with --resume, or remove it to start afresh."
+        )
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent}: no such folder; make it first.")
+    try:
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise cannot_write(target, error) from None
+
+
+def check_layers(choice: str, n_layers: int) -> None:
+    """Refuse the number of a layer that the model does not have."""
+    for number in _numbers(choice):
+        if number >= n_layers:
+            raise ConfigError(
+                f"layers is {choice!r}, but this model has the layers 0 to {n_layers - 1}."
+            )
+
+
+def select(layers: Vectors, choice: str) -> Vectors:
+    """(L, n, D) -> (L, n, D) for all, (n, D) for top and average, (k, n, D) for k numbers."""
+    if choice == "all":
+        return layers
+    if choice == "average":
+        average: Vectors = layers.mean(axis=0)
+        return average
+    return layers[-1] if choice == "top" else layers[_numbers(choice)]
+
+
+def _numbers(choice: str) -> list[int]:
+    return [int(number) for number in choice.split(",")] if choice[0].isdigit() else []

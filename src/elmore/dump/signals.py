@@ -1,0 +1,49 @@
+"""Ctrl-C and SIGTERM that arrive only where stopping leaves nothing half written."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """Both signals as KeyboardInterrupt(number), held back outside `allowed` blocks.
+
+    Outside the main thread, where Python lets nobody handle signals, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[signal.Signals, Any] = {}
+        self._allowed = False
+        self._arrived: int | None = None
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+                    self._before[number] = signal.signal(number, self._arrive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Stopping is fine in this block; a signal that came earlier stops it at once."""
+        self._allowed = True
+        try:
+            if self._arrived is not None:
+                raise KeyboardInterrupt(self._arrived)
+            yield
+        finally:
+            self._allowed = False
+
+    def _arrive(self, number: int, frame: FrameType | None) -> None:
+        self._arrived = number
+        if self._allowed:
+            raise KeyboardInterrupt(number)

@@ -1,0 +1,133 @@
+"""Lines in, vectors out, a window at a time. A window knows how much of the input it completes and
+the checksum up to there, so that a later run can tell whether it goes on with the same text.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from elmore.dump.config import DumpConfig, select
+from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.errors import InputError
+from elmore.text.batching import windows as grouped
+
+MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory than the model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """One line of the input and what became of it."""
+
+    index: int
+    sentence: str
+    words: list[str]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Consecutive items; `lines`, `bytes` and `sha256` are of the whole input up to their end."""
+
+    items: list[Item]
+    lines: int
+    bytes: int
+    sha256: str
+
+
+class Reader:
+    """The input as it is read: counted, hashed, never more than a window ahead of its vectors."""
+
+    def __init__(self, lines: Iterable[str]):
+        self._lines = iter(lines)
+        self._digest = hashlib.sha256()
+        self.waiting: deque[tuple[int, str]] = deque()
+        """Read, but without vectors yet."""
+        self.lines = 0
+        self.bytes = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def read(self) -> str | None:
+        """The next line, None at the end."""
+        try:
+            line = next(self._lines, None)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(
+                f"The input cannot be read past line {self.lines} ({reason})."
+            ) from None
+        if line is not None:
+            self.lines += 1
+            raw = self._encoded(line)
+            self._digest.update(raw)
+            self.bytes += len(raw)
+        return line
+
+    def _encoded(self, line: str) -> bytes:
+        try:
+            return line.encode() + b"\n"
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"Line {self.lines} of the input holds half a surrogate pair at place "
+                f"{error.start}, which no file can hold; remove it."
+            ) from None
+
+    def sentences(self, tokenize: bool) -> Iterator[Sentence]:
+        while (line := self.read()) is not None:
+            self.waiting.append((self.lines - 1, line.strip()))
+            yield line.strip() if tokenize else line.split()
+
+
+def embedded(embedder: Embedder, reader: Reader, config: DumpConfig) -> Iterator[Window]:
+    """The rest of the input. What a window holds does not depend on where the reading began, as
+    long as it began at the end of another: resumed runs compute the same batches."""
+    items: list[Item] = []
+    for embedding in _embeddings(embedder, reader.sentences(config.tokenize), config):
+        index, sentence = reader.waiting.popleft()
+        vectors = select(embedding.layers, config.layers)
+        items.append(Item(index, sentence, embedding.words, vectors))
+        if not reader.waiting:
+            yield Window(items, reader.lines, reader.bytes, reader.sha256)
+            items = []
+
+
+def _embeddings(
+    embedder: Embedder, sentences: Iterator[Sentence], config: DumpConfig
+) -> Iterator[Embedding]:
+    if not config.stateful:
+        yield from embedder.stream(sentences, batch_words=config.batch_words)
+        return
+    rows = config.batch_sentences
+    with embedder.stateful() as run:
+        for batch in grouped(((sentence, 1) for sentence in sentences), rows, rows):
+            yield from run.embed(batch)
+
+
+class SentenceMap:
+    """AllenNLP's `sentence_to_index`: where each sentence is, the last place if it is repeated."""
+
+    def __init__(self, wanted: bool):
+        self._wanted = wanted
+        self._indexes: dict[str, str] = {}
+        self._bytes = 0
+        self.left_out = False
+
+    def add(self, sentence: str, index: int) -> None:
+        if not self._wanted or self.left_out or not sentence:
+            return
+        if sentence not in self._indexes:
+            self._bytes += len(sentence.encode()) + len(str(index))
+        self._indexes[sentence] = str(index)
+        if self._bytes > MAX_MAP_BYTES:
+            self.left_out = True
+            self._indexes.clear()
+
+    def text(self) -> str | None:
+        """As JSON; None when it is not wanted or grew too large."""
+        if not self._wanted or self.left_out:
+            return None
+        return json.dumps(self._indexes, ensure_ascii=False)

@@ -1,0 +1,107 @@
+"""The trainable use: a biLM inside your own model, frozen or fine-tuned, with a learnt mix."""
+
+# B sentences, T words, L layers, D vector dim
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.sources import load
+from elmore.embedder import Sentence, read_words
+from elmore.errors import ConfigError
+from elmore.models.layers import LayerStates
+from elmore.nn.scalar_mix import ScalarMix
+from elmore.text.batching import batch_words
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Vectors of each mix, and which places are words."""
+
+    vectors: list[Tensor]  # one (B, T, D) a mix
+    mask: Tensor  # (B, T)
+
+
+class Elmo(nn.Module):
+    """Sentences -> one or several learnt mixes of all layers, from one pass of the biLM."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        n_mixes: int = 1,
+        fine_tune: bool = False,
+        layer_norm: bool = False,
+        dropout: float = 0.5,
+        l2: float = 0.0,
+    ):
+        super().__init__()
+        if n_mixes < 1:
+            raise ConfigError(f"n_mixes is {n_mixes}; expected 1 or more.")
+        if not 0.0 <= dropout < 1.0:
+            raise ConfigError(f"dropout is {dropout}; expected from 0 up to, but not, 1.")
+        # A copy: training this one must not change what an Embedder was given.
+        self.bilm = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
+        self.speller = checkpoint.speller()
+        self.fine_tune = fine_tune
+        self.mixes = nn.ModuleList(
+            ScalarMix(checkpoint.model.config.n_layers, layer_norm=layer_norm, l2=l2)
+            for _ in range(n_mixes)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        options: str | Path | None = None,
+        n_mixes: int = 1,
+        fine_tune: bool = False,
+        layer_norm: bool = False,
+        dropout: float = 0.5,
+        l2: float = 0.0,
+    ) -> "Elmo":
+        """From anything `Embedder.load` takes."""
+        return cls(
+            load(source, options=options),
+            n_mixes=n_mixes,
+            fine_tune=fine_tune,
+            layer_norm=layer_norm,
+            dropout=dropout,
+            l2=l2,
+        )
+
+    @property
+    def dim(self) -> int:
+        return self.bilm.config.dim
+
+    def forward(self, sentences: Sequence[Sentence]) -> Mixed:
+        """Strings are tokenised, lists of words are taken as they are."""
+        states = self.layers(sentences)
+        vectors = [self.dropout(mix(states.layers, states.mask)) for mix in self.mixes]
+        return Mixed(vectors, states.mask)
+
+    def layers(self, sentences: Sequence[Sentence]) -> LayerStates:
+        """Every layer of the biLM, unmixed; gradients only where it is being fine-tuned."""
+        batch = batch_words(read_words(sentences), self.speller)
+        device = next(self.parameters()).device
+        tensors = [torch.from_numpy(a).to(device) for a in (batch.rows, batch.index, batch.lengths)]
+        with torch.set_grad_enabled(self.fine_tune and torch.is_grad_enabled()):
+            states: LayerStates = self.bilm(*tensors).states.without_marks()
+        return states
+
+    def penalty(self) -> Tensor:
+        """To add to the loss: the L2 of all mixes."""
+        penalties = [mix.penalty() for mix in self.mixes if isinstance(mix, ScalarMix)]
+        return torch.stack(penalties).sum()
+
+    def train(self, mode: bool = True) -> "Elmo":
+        """A frozen biLM stays in evaluation mode, so that its dropout stays off."""
+        super().train(mode)
+        self.bilm.train(mode and self.fine_tune)
+        return self

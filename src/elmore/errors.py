@@ -1,0 +1,18 @@
+"""The few kinds of error a user can cause. Each message is one line that says what was found,
+where, what was expected and what to do; the command line prints it and exits with 2."""
+
+
+class ElmoreError(Exception):
+    """Something the user can mend; never a bug in the library."""
+
+
+class InputError(ElmoreError):
+    """The text or data given does not have the promised form."""
+
+
+class FormatError(ElmoreError):
+    """A model file is missing, damaged, or does not fit its companions."""
+
+
+class ConfigError(ElmoreError):
+    """A setting is unknown, out of range, or contradicts another."""

@@ -1,0 +1,1 @@
+"""Drop-in faces of elmore for other people's programs."""

@@ -1,0 +1,1 @@
+"""Assemblies of blocks: one file, one config, one module."""

@@ -1,0 +1,92 @@
+"""The bidirectional language model under every ELMo: words to vectors, then context."""
+
+# B sentences, T words, W distinct words, C places in a word's row, P projection dim, L layers
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from elmore.errors import ConfigError
+from elmore.models.layers import LayerStates
+from elmore.nn.char_cnn import CharCNN, CharCNNConfig
+from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
+from elmore.nn.transformer import BiTransformer, TransformerConfig
+from elmore.nn.word_table import WordTable, WordTableConfig
+
+WordsConfig = Annotated[CharCNNConfig | WordTableConfig, Field(discriminator="kind")]
+ContextConfig = Annotated[LSTMConfig | TransformerConfig, Field(discriminator="kind")]
+
+
+class BiLMConfig(BaseModel):
+    """Which words go in, and which network reads them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    words: WordsConfig = CharCNNConfig()
+    context: ContextConfig = LSTMConfig()
+
+    @model_validator(mode="after")
+    def _fits(self) -> "BiLMConfig":
+        if self.words.dim != self.context.dim:
+            raise ValueError(f"words.dim={self.words.dim} but context.dim={self.context.dim}")
+        return self
+
+    @property
+    def dim(self) -> int:
+        """Of the vectors that come out: both directions side by side."""
+        return 2 * self.context.dim
+
+    @property
+    def n_layers(self) -> int:
+        """Layers that come out: the context-free one counts."""
+        return self.context.n_layers + 1
+
+
+@dataclass(frozen=True, slots=True)
+class BiLMOutput:
+    """Layers with the marks still in place, and what the rows remember."""
+
+    states: LayerStates  # layers (L+1, B, T, 2P)
+    state: LSTMState | None
+    """None from a Transformer, which remembers nothing."""
+
+
+class BiLM(nn.Module):
+    """Words in their sentences -> all layers: [x; x], then [forward; backward] of each."""
+
+    def __init__(self, config: BiLMConfig):
+        super().__init__()
+        self.config = config
+        self.words = (
+            WordTable(config.words)
+            if isinstance(config.words, WordTableConfig)
+            else CharCNN(config.words)
+        )
+        self.context: BiLSTM | BiTransformer = (
+            BiTransformer(config.context)
+            if isinstance(config.context, TransformerConfig)
+            else BiLSTM(config.context)
+        )
+
+    def zero_state(self, n_rows: int) -> LSTMState:
+        """What rows remember that have read nothing."""
+        if isinstance(self.context, BiTransformer):
+            raise ConfigError(
+                "This model is a Transformer, which carries no state from batch to batch; "
+                "use it without the stateful run."
+            )
+        return self.context.zero_state(n_rows)
+
+    def forward(
+        self, rows: Tensor, index: Tensor, lengths: Tensor, state: LSTMState | None = None
+    ) -> BiLMOutput:
+        """rows (W, C), index (B, T), lengths (B,); one sentence's numbers never reach another's."""
+        # F.embedding, not indexing: its gradient adds up in a fixed order
+        x = F.embedding(index, self.words(rows))  # (B, T, P)
+        contexts, state = self.context(x, lengths, state)
+        layers = torch.stack([torch.cat([x, x], dim=-1), *contexts])  # (L+1, B, T, 2P)
+        mask = torch.arange(index.shape[1], device=index.device) < lengths.unsqueeze(1)  # (B, T)
+        return BiLMOutput(LayerStates(layers, mask), state)

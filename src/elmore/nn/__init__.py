@@ -1,0 +1,1 @@
+"""Blocks: tensors in, tensors out. No files, no strings."""

@@ -1,0 +1,94 @@
+"""Spelling to vector: character embeddings, convolutions of several widths, the maximum over the
+word, highway layers, a projection. Context-free: one spelling, one vector, so each distinct word
+of a batch passes here once.
+"""
+
+# W words, C characters in a row, E character dim, F filters, D output dim
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from elmore.nn.highway import Highway
+from elmore.nn.layer_norm import LayerNorm
+
+
+class CharCNNConfig(BaseModel):
+    """How a spelling becomes a vector. Defaults are the published 2018 model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["characters"] = "characters"
+    n_characters: int = Field(default=262, ge=262)
+    """Bytes and marks; see `elmore.text.characters`."""
+    char_dim: int = Field(default=16, ge=1)
+    filters: tuple[tuple[int, int], ...] = (
+        (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
+    )  # fmt: skip
+    """(width, count) of each convolution."""
+    activation: Literal["relu", "tanh"] = "relu"
+    n_highway: int = Field(default=2, ge=0, le=1000)
+    max_characters: int = Field(default=50, ge=3)
+    """Longer words are cut; the marks for word begin and end count as two."""
+    dim: int = Field(default=512, ge=1)
+    project: bool = True
+    """False leaves the projection out: the filters themselves number `dim`."""
+    project_at: Literal["after_highway", "after_cnn"] = "after_highway"
+    layer_norm: bool = False
+    """On the finished vector; some Transformer ELMos have it."""
+    norm_eps: float = 1e-13
+
+    @model_validator(mode="after")
+    def _fits(self) -> "CharCNNConfig":
+        if not self.filters or min(min(pair) for pair in self.filters) < 1:
+            raise ValueError(f"filters={self.filters}: expected (width, count) pairs from 1 up")
+        widest = max(width for width, _ in self.filters)
+        if widest > self.max_characters:
+            raise ValueError(f"filter width {widest} is over max_characters={self.max_characters}")
+        if not self.project and self.n_filters != self.dim:
+            raise ValueError(f"project=False with {self.n_filters} filters and dim={self.dim}")
+        return self
+
+    @property
+    def n_filters(self) -> int:
+        return sum(count for _, count in self.filters)
+
+
+class CharCNN(nn.Module):
+    """Spell words into vectors: embed, convolve, keep the maxima, highway, project."""
+
+    def __init__(self, config: CharCNNConfig):
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(config.n_characters, config.char_dim)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.char_dim, count, width) for width, count in config.filters
+        )
+        self.activation = nn.ReLU() if config.activation == "relu" else nn.Tanh()
+        early = config.project_at == "after_cnn"
+        self.highway = Highway(config.dim if early else config.n_filters, config.n_highway)
+        self.project = nn.Linear(config.n_filters, config.dim) if config.project else nn.Identity()
+        self.norm = LayerNorm(config.dim, config.norm_eps) if config.layer_norm else nn.Identity()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        x = self.embed(_without_spare_padding(rows, self.config)).transpose(1, 2)  # (W, E, C')
+        x = torch.cat([conv(x).amax(dim=-1) for conv in self.convolutions], dim=-1)  # (W, F)
+        x = self.activation(x)
+        early = self.config.project_at == "after_cnn"
+        x = self.highway(self.project(x)) if early else self.project(self.highway(x))
+        vectors: Tensor = self.norm(x)  # (W, D)
+        return vectors
+
+
+def _without_spare_padding(rows: Tensor, config: CharCNNConfig) -> Tensor:
+    """Drop the columns that repeat what is already there, exactly.
+
+    Past the longest word every column is the padding character. One window of nothing else must
+    stay for the widest filter, because the maximum is over padding too; the rest say the same.
+    """
+    if not len(rows):
+        return rows
+    same = (rows == rows[:, -1:]).flip(1).cumprod(1).sum(1).min()  # padding columns all rows share
+    widest = max(width for width, _ in config.filters)
+    return rows[:, : rows.shape[1] - max(0, int(same) - widest)]

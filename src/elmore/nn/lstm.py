@@ -1,0 +1,257 @@
+"""ELMo's LSTM: a projected state, both cell and projection clipped, layers joined by skips, and two
+directions that never meet. The two directions are one tensor with a leading axis of 2, so a step is
+one batched product for both. Gradients are written out by hand: a step of autograd is ten nodes.
+"""
+
+# S = 2 directions, T steps, B rows, D input and output dim, C cell dim, L layers
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+DIRECTIONS = 2
+
+
+class LSTMConfig(BaseModel):
+    """The recurrent half of an ELMo. Defaults are the published 2018 model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["lstm"] = "lstm"
+    dim: int = Field(default=512, ge=1)
+    cell_dim: int = Field(default=4096, ge=1)
+    """Equal to `dim`: no projection."""
+    n_layers: int = Field(default=2, ge=1, le=1000)
+    cell_clip: float | None = Field(default=3.0, gt=0.0, allow_inf_nan=False)
+    proj_clip: float | None = Field(default=3.0, gt=0.0, allow_inf_nan=False)
+    """On the projected output; without a projection there is nothing to clip."""
+    skip: bool = True
+    """Each layer but the first adds its input to its output."""
+    forget_bias: float = Field(default=1.0, allow_inf_nan=False)
+    """Added to the forget gate beside its learnt bias; 0 where a format has folded it in."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On the input of every layer and the output of the last, in training."""
+
+    @property
+    def project(self) -> bool:
+        return self.cell_dim != self.dim
+
+
+@dataclass(frozen=True, slots=True)
+class LSTMState:
+    """What the rows remember: every layer and direction, projected output and cell."""
+
+    h: Tensor  # (L, S, B, D)
+    c: Tensor  # (L, S, B, C)
+
+    def detach(self) -> "LSTMState":
+        return LSTMState(self.h.detach(), self.c.detach())
+
+
+class LSTMLayer(nn.Module):
+    """One layer, both directions. Gates stand in the order input, forget, candidate, output."""
+
+    def __init__(self, config: LSTMConfig):
+        super().__init__()
+        self.config = config
+        gates, cell, dim = 4 * config.cell_dim, config.cell_dim, config.dim
+        self.w_input = nn.Parameter(torch.empty(DIRECTIONS, gates, dim))
+        self.w_state = nn.Parameter(torch.empty(DIRECTIONS, gates, dim))
+        self.bias = nn.Parameter(torch.empty(DIRECTIONS, gates))
+        self.w_project = (
+            nn.Parameter(torch.empty(DIRECTIONS, dim, cell)) if config.project else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform ±1/√fan-in, biases zero; the forget gate opens by `forget_bias`."""
+        weights = [self.w_input, self.w_state]
+        weights += [] if self.w_project is None else [self.w_project]
+        for weight in weights:
+            nn.init.uniform_(weight, -(weight.shape[-1] ** -0.5), weight.shape[-1] ** -0.5)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor, active: list[int]) -> tuple[Tensor, ...]:
+        """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c."""
+        n_steps, n_rows = x.shape[1:3]
+        gates = torch.baddbmm(self._opened_bias().unsqueeze(1), x.flatten(1, 2), self.w_input.mT)
+        gates = gates.unflatten(1, (n_steps, n_rows))  # (S, T, B, 4C)
+        clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
+        out: tuple[Tensor, ...] = _Recurrence.apply(  # type: ignore[no-untyped-call]
+            gates, h, c, self.w_state, self.w_project, active, clips
+        )
+        return out
+
+    def _opened_bias(self) -> Tensor:
+        opening = torch.zeros_like(self.bias)
+        opening[:, self.config.cell_dim : 2 * self.config.cell_dim] = self.config.forget_bias
+        return self.bias + opening  # (S, 4C)
+
+
+class BiLSTM(nn.Module):
+    """The stack of layers. Row b reads `lengths[b]` steps; then its state stays as it is."""
+
+    def __init__(self, config: LSTMConfig):
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(LSTMLayer(config) for _ in range(config.n_layers))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def zero_state(self, n_rows: int) -> LSTMState:
+        like, shape = next(self.parameters()), (self.config.n_layers, DIRECTIONS, n_rows)
+        h = like.new_zeros(*shape, self.config.dim)
+        return LSTMState(h, like.new_zeros(*shape, self.config.cell_dim))
+
+    def run(
+        self, x: Tensor, state: LSTMState | None = None, active: list[int] | None = None
+    ) -> tuple[list[Tensor], LSTMState]:
+        """Each direction in its own reading order: x (S, T, B, D) -> a tensor like it per layer.
+
+        `active[t]` rows are still reading at step t; rows stand by falling length.
+        """
+        n_steps, n_rows = x.shape[1:3]
+        state = self.zero_state(n_rows) if state is None else state
+        active = [n_rows] * n_steps if active is None else active
+        outputs, hs, cs = [], [], []
+        for i, layer in enumerate(self.layers):
+            x = self.dropout(x)  # the skip adds the input as the layer saw it
+            y, h, c = layer(x, state.h[i], state.c[i], active)
+            y = y + x if self.config.skip and i > 0 else y
+            x = self.dropout(y) if i + 1 == len(self.layers) else y
+            outputs.append(x)
+            hs.append(h)
+            cs.append(c)
+        return outputs, LSTMState(torch.stack(hs), torch.stack(cs))
+
+    def forward(
+        self, x: Tensor, lengths: Tensor, state: LSTMState | None = None
+    ) -> tuple[list[Tensor], LSTMState]:
+        """Sentences as they are written: x (B, T, D) -> (B, T, 2D) per layer, forward first."""
+        order = torch.argsort(lengths, descending=True, stable=True)
+        back = torch.argsort(order)
+        sorted_lengths = lengths[order]
+        active = [int(n) for n in (sorted_lengths > _steps(x.shape[1], x)).sum(1)]
+        flip = _reversal(sorted_lengths, x.shape[1])  # (B, T)
+        x = x[order]
+        both = torch.stack([x, _take(x, flip)]).transpose(1, 2)  # (S, T, B, D)
+        if state is not None:
+            state = LSTMState(state.h[:, :, order], state.c[:, :, order])
+        outputs, end = self.run(both, state, active)
+        layers = [_side_by_side(y.transpose(1, 2), flip)[back] for y in outputs]
+        return layers, LSTMState(end.h[:, :, back], end.c[:, :, back])
+
+
+def _steps(n: int, like: Tensor) -> Tensor:
+    return torch.arange(n, device=like.device).unsqueeze(1)  # (T, 1)
+
+
+def _reversal(lengths: Tensor, n_steps: int) -> Tensor:
+    """For each row, the positions that read it backwards within its own length."""
+    step = torch.arange(n_steps, device=lengths.device)
+    return (lengths.unsqueeze(1) - 1 - step).clamp(min=0)  # (B, T)
+
+
+def _take(x: Tensor, positions: Tensor) -> Tensor:
+    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, T, D)
+
+
+def _side_by_side(y: Tensor, flip: Tensor) -> Tensor:
+    """(S, B, T, D), each direction in its own order -> (B, T, 2D) in the order of the text."""
+    return torch.cat([y[0], _take(y[1], flip)], dim=-1)
+
+
+class _Recurrence(torch.autograd.Function):
+    """All steps of one layer, both directions. Clipped numbers pass no gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gates: Tensor,
+        h: Tensor,
+        c: Tensor,
+        w_state: Tensor,
+        w_project: Tensor | None,
+        active: list[int],
+        clips: tuple[float | None, float | None],
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        n_steps, cell_dim = gates.shape[1], c.shape[-1]
+        training = any(ctx.needs_input_grad)
+        h0, c0, h, c = h, c, h.clone(), c.clone()
+        outputs = gates.new_zeros(*gates.shape[:3], h.shape[-1])  # (S, T, B, D)
+        cells = gates.new_zeros(*gates.shape[:3], cell_dim) if training else None
+        acts = torch.zeros_like(gates) if training else None
+        w_state_t = w_state.mT
+        w_project_t = None if w_project is None else w_project.mT
+        for t in range(n_steps):
+            n = active[t]
+            z = torch.baddbmm(gates[:, t, :n], h[:, :n], w_state_t)  # (S, n, 4C)
+            cell, out = _step(z, c[:, :n], w_project_t, clips)
+            c[:, :n], h[:, :n], outputs[:, t, :n] = cell, out, out
+            if cells is not None and acts is not None:
+                cells[:, t, :n], acts[:, t, :n] = cell, z
+        ctx.save_for_backward(acts, cells, outputs, h0, c0, w_state, w_project)
+        ctx.active, ctx.clips = active, clips
+        return outputs, h, c
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        d_outputs, dh, dc = grads
+        acts, cells, outputs, h0, c0, w_state, w_project = ctx.saved_tensors
+        cell_clip, proj_clip = ctx.clips
+        dh, dc = dh.clone(), dc.clone()
+        d_gates = torch.zeros_like(acts)  # (S, T, B, 4C)
+        d_projected = torch.zeros_like(outputs)  # (S, T, B, D)
+        for t in reversed(range(acts.shape[1])):
+            n = ctx.active[t]
+            d_out = (dh[:, :n] + d_outputs[:, t, :n]).mul_(_unclipped(outputs[:, t, :n], proj_clip))
+            d_projected[:, t, :n] = d_out
+            d_hidden = d_out if w_project is None else torch.bmm(d_out, w_project)  # (S, n, C)
+            before = c0[:, :n] if t == 0 else cells[:, t - 1, :n]
+            step = acts[:, t, :n], cells[:, t, :n], before
+            dz, d_before = _step_backward(d_hidden, dc[:, :n], *step, cell_clip)
+            d_gates[:, t, :n], dc[:, :n] = dz, d_before
+            dh[:, :n] = torch.bmm(dz, w_state)
+        before_h = torch.cat([h0.unsqueeze(1), outputs[:, :-1]], dim=1)  # (S, T, B, D)
+        d_state = torch.bmm(d_gates.flatten(1, 2).mT, before_h.flatten(1, 2))  # (S, 4C, D)
+        d_project = None
+        if w_project is not None:
+            hidden = acts.chunk(4, dim=-1)[3] * torch.tanh(cells)  # (S, T, B, C)
+            d_project = torch.bmm(d_projected.flatten(1, 2).mT, hidden.flatten(1, 2))
+        return d_gates, dh, dc, d_state, d_project, None, None
+
+
+def _step(
+    z: Tensor, c: Tensor, w_project_t: Tensor | None, clips: tuple[float | None, float | None]
+) -> tuple[Tensor, Tensor]:
+    """Gate sums z (S, n, 4C), which become the gates in place -> new cell and new output."""
+    i_f, g, o = z.split([2 * c.shape[-1], c.shape[-1], c.shape[-1]], dim=-1)
+    i_f.sigmoid_(), g.tanh_(), o.sigmoid_()
+    i, f = i_f.chunk(2, dim=-1)
+    cell = _clipped(torch.addcmul(f * c, i, g), clips[0])  # (S, n, C)
+    hidden = torch.tanh(cell).mul_(o)
+    out = hidden if w_project_t is None else torch.bmm(hidden, w_project_t)
+    return cell, _clipped(out, clips[1])  # (S, n, D)
+
+
+def _step_backward(
+    d_hidden: Tensor, dc: Tensor, acts: Tensor, cell: Tensor, before: Tensor, clip: float | None
+) -> tuple[Tensor, Tensor]:
+    """Back through one step -> gradients of the gate sums (S, n, 4C) and of the cell before."""
+    i, f, g, o = acts.chunk(4, dim=-1)
+    squashed = torch.tanh(cell)
+    dc = torch.addcmul(dc, d_hidden * o, 1 - squashed.square()).mul_(_unclipped(cell, clip))
+    d_i = dc * g * i * (1 - i)
+    d_f = dc * before * f * (1 - f)
+    d_g = dc * i * (1 - g.square())
+    d_o = d_hidden * squashed * o * (1 - o)
+    return torch.cat([d_i, d_f, d_g, d_o], dim=-1), dc * f
+
+
+def _clipped(x: Tensor, clip: float | None) -> Tensor:
+    return x if clip is None else x.clamp_(-clip, clip)
+
+
+def _unclipped(x: Tensor, clip: float | None) -> Tensor | float:
+    return 1.0 if clip is None else (x.abs() < clip).to(x.dtype)

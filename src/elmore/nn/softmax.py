@@ -1,0 +1,253 @@
+"""From a vector to the next word: over the whole vocabulary, over a sample of it, or in clusters.
+The losses work through their rows in slices and take the gradient on the way, so that the table of
+scores (rows × words) never exists whole.
+"""
+
+# N predictions, V words, K sampled words, P vector dim
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+_SCORES_IN_A_SLICE = 1 << 21  # 8 MB of float32: stays in cache
+
+
+class FullSoftmaxConfig(BaseModel):
+    """Every word is scored. Exact; right for small vocabularies."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["full"] = "full"
+
+
+class SampledSoftmaxConfig(BaseModel):
+    """The true word against words drawn by rank: cost no longer grows with the vocabulary."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["sampled"] = "sampled"
+    n_samples: int = Field(default=8192, ge=1)
+
+
+class AdaptiveSoftmaxConfig(BaseModel):
+    """Rare words in clusters of smaller vectors (torch's own)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["adaptive"] = "adaptive"
+    cutoffs: tuple[int, ...] = (2000, 10000)
+    div_value: float = 4.0
+
+
+SoftmaxConfig = Annotated[
+    FullSoftmaxConfig | SampledSoftmaxConfig | AdaptiveSoftmaxConfig, Field(discriminator="kind")
+]
+
+
+class Softmax(nn.Module):
+    """One row and one bias a word, shared by both directions; trained whole or by samples."""
+
+    def __init__(self, n_words: int, dim: int, n_samples: int | None = None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_words, dim))  # (V, P)
+        self.bias = nn.Parameter(torch.empty(n_words, 1))  # (V, 1), a row like the weight's
+        self.n_samples = n_samples
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
+        nn.init.zeros_(self.bias)
+
+    @classmethod
+    def from_linear(cls, linear: nn.Linear, n_samples: int | None = None) -> "Softmax":
+        """Over the very numbers of `linear`."""
+        softmax = cls(1, linear.in_features, n_samples)
+        softmax.weight = nn.Parameter(linear.weight.data)
+        softmax.bias = nn.Parameter(linear.bias.data.unsqueeze(1))
+        return softmax
+
+    def linear(self) -> nn.Linear:
+        """The same numbers as a plain layer."""
+        linear = nn.Linear(self.weight.shape[1], len(self.weight), device="meta")
+        linear.weight = nn.Parameter(self.weight.data)
+        linear.bias = nn.Parameter(self.bias.data.squeeze(1))
+        return linear
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a step touches only some rows."""
+        return self.n_samples is not None
+
+    def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
+        """Σ -log p of h (N, P) at targets (N,); by samples where there are any."""
+        if self.n_samples is None:
+            loss: Tensor = _FullLoss.apply(h, self.weight, self.bias.squeeze(1), targets)  # type: ignore[no-untyped-call]
+            return loss
+        drawn, tries = log_uniform_sample(len(self.weight), self.n_samples, rng)
+        samples = torch.from_numpy(drawn).to(targets.device)
+        return self.sampled_loss(h, targets, samples, tries)
+
+    def sampled_loss(self, h: Tensor, targets: Tensor, samples: Tensor, tries: int) -> Tensor:
+        """Against explicit samples (K,), each score less the log of how often it is expected."""
+        n_words, n = len(self.weight), len(targets)
+        ids = torch.cat([targets, samples])  # (N + K,)
+        rows = F.embedding(ids, self.weight, sparse=True)  # (N + K, P)
+        offsets = log_expected_counts(ids, n_words, tries).to(h.dtype)
+        scores = F.embedding(ids, self.bias, sparse=True).squeeze(1) - offsets  # (N + K,)
+        parts = rows[:n], scores[:n], rows[n:], scores[n:]
+        loss: Tensor = _SampledLoss.apply(h, *parts, targets, samples)  # type: ignore[no-untyped-call]
+        return loss
+
+    @torch.no_grad()
+    def log_probs(self, h: Tensor, targets: Tensor) -> Tensor:
+        """log p of each target by the whole vocabulary: (N, P), (N,) -> (N,)."""
+        found = []
+        for rows in _slices(len(h), len(self.weight)):
+            scores = F.linear(h[rows], self.weight, self.bias.squeeze(1))
+            found.append(torch.log_softmax(scores, -1).gather(1, targets[rows, None]).squeeze(1))
+        return torch.cat(found) if found else h.new_zeros(0)
+
+
+class AdaptiveSoftmax(nn.Module):
+    """torch's adaptive softmax behind the same two calls."""
+
+    def __init__(self, n_words: int, dim: int, config: AdaptiveSoftmaxConfig):
+        super().__init__()
+        cutoffs = [cutoff for cutoff in config.cutoffs if cutoff < n_words - 1]
+        self.inner = nn.AdaptiveLogSoftmaxWithLoss(
+            dim, n_words, cutoffs or [n_words - 1], div_value=config.div_value, head_bias=True
+        )
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
+        del rng  # nothing is drawn
+        loss: Tensor = self.inner(h, targets).loss * len(h)
+        return loss
+
+    @torch.no_grad()
+    def log_probs(self, h: Tensor, targets: Tensor) -> Tensor:
+        log_probs: Tensor = self.inner(h, targets).output
+        return log_probs
+
+
+def build_softmax(config: SoftmaxConfig, n_words: int, dim: int) -> Softmax | AdaptiveSoftmax:
+    match config:
+        case FullSoftmaxConfig():
+            return Softmax(n_words, dim)
+        case SampledSoftmaxConfig():
+            return Softmax(n_words, dim, n_samples=min(config.n_samples, n_words - 1))
+        case AdaptiveSoftmaxConfig():
+            return AdaptiveSoftmax(n_words, dim, config)
+
+
+# Sampling -----------------------------------------------------------------------------------------
+
+
+def log_uniform_sample(
+    n_words: int, n_samples: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], int]:
+    """Distinct word ids drawn by P(k) = log((k+2)/(k+1)) / log(V+1), and how many draws it took."""
+    assert n_samples < n_words, "nothing would be left out: use the full softmax"
+    draws = np.empty(0, dtype=np.int64)
+    while True:
+        u = rng.random(max(4 * n_samples, len(draws)))
+        more = np.exp(u * math.log(n_words + 1)).astype(np.int64) - 1
+        draws = np.concatenate([draws, np.minimum(more, n_words - 1)])
+        words, first = np.unique(draws, return_index=True)
+        if len(words) >= n_samples:
+            order = np.argsort(first)[:n_samples]
+            return words[order], int(first[order[-1]]) + 1
+
+
+def log_expected_counts(ids: Tensor, n_words: int, tries: int) -> Tensor:
+    """log of the chance that a word is among the distinct ones after `tries` draws."""
+    k = ids.double()
+    p = torch.log((k + 2) / (k + 1)) / math.log(n_words + 1)
+    return torch.log(-torch.expm1(tries * torch.log1p(-p)))
+
+
+# Losses with their gradients ----------------------------------------------------------------------
+
+
+def _slices(n_rows: int, n_columns: int) -> list[slice]:
+    step = max(1, _SCORES_IN_A_SLICE // n_columns)
+    return [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
+
+
+class _FullLoss(torch.autograd.Function):
+    """Σ (logsumexp of all scores - the true score)."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        dh, dw, db = torch.empty_like(h), torch.zeros_like(weight), torch.zeros_like(bias)
+        total = h.new_zeros((), dtype=torch.float64)
+        for rows in _slices(len(h), len(weight)):
+            scores, at = F.linear(h[rows], weight, bias), targets[rows, None]
+            norm = torch.logsumexp(scores, -1, keepdim=True)
+            total += (norm - scores.gather(1, at)).double().sum()
+            p = scores.sub_(norm).exp_()  # (n, V)
+            p.scatter_add_(1, at, p.new_full(at.shape, -1.0))
+            torch.mm(p, weight, out=dh[rows])
+            dw.addmm_(p.T, h[rows])
+            db += p.sum(0)
+        ctx.save_for_backward(dh, dw, db)
+        return total.to(h.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        dh, dw, db = ctx.saved_tensors
+        return dh * grad, dw * grad, db * grad, None
+
+
+class _SampledLoss(torch.autograd.Function):
+    """The same, each prediction's words being its target and the samples that are not its target."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        true_rows: Tensor,
+        true_bias: Tensor,
+        rows: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        samples: Tensor,
+    ) -> Tensor:
+        dh, d_rows, d_bias = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(bias)
+        d_true = torch.empty_like(true_bias)
+        total = h.new_zeros((), dtype=torch.float64)
+        hit_row, hit_column = _hits(targets, samples)
+        for part in _slices(len(h), len(rows)):
+            scores = F.linear(h[part], rows, bias)  # (n, K)
+            inside = (hit_row >= part.start) & (hit_row < part.stop)
+            scores[hit_row[inside] - part.start, hit_column[inside]] = -torch.inf
+            true = torch.einsum("np,np->n", h[part], true_rows[part]) + true_bias[part]
+            norm = torch.logaddexp(torch.logsumexp(scores, -1), true)  # (n,)
+            total += (norm - true).double().sum()
+            p = scores.sub_(norm.unsqueeze(1)).exp_()
+            d_true[part] = torch.expm1(true - norm)
+            torch.addmm(d_true[part, None] * true_rows[part], p, rows, out=dh[part])
+            d_rows.addmm_(p.T, h[part])
+            d_bias += p.sum(0)
+        ctx.save_for_backward(dh, d_true.unsqueeze(1) * h, d_true, d_rows, d_bias)
+        return total.to(h.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return (*(saved * grad for saved in ctx.saved_tensors), None, None)
+
+
+def _hits(targets: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a sample is the very word to be predicted: (prediction, sample) pairs."""
+    ordered, column = samples.sort()
+    place = torch.searchsorted(ordered, targets).clamp(max=len(ordered) - 1)
+    hit = ordered[place] == targets
+    return hit.nonzero().squeeze(1), column[place[hit]]

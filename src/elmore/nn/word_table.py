@@ -1,0 +1,30 @@
+"""The other way into a biLM: one learnt vector per vocabulary word, no spelling."""
+
+# W words, D output dim
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+
+class WordTableConfig(BaseModel):
+    """A table of word vectors, indexed by the model's own vocabulary."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["words"] = "words"
+    n_words: int = Field(ge=1)
+    dim: int = Field(ge=1)
+
+
+class WordTable(nn.Module):
+    """Look words up; the row of a word is its id."""
+
+    def __init__(self, config: WordTableConfig):
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(config.n_words, config.dim)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        vectors: Tensor = self.embed(rows.squeeze(1))  # (W, 1) -> (W, D)
+        return vectors

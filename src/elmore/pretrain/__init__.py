@@ -1,0 +1,1 @@
+"""Language models from text: the data, the objective, the recipes, and `pretrain` itself."""

@@ -1,0 +1,102 @@
+"""The biLM's objective for the training loop: predict the next word and the one before."""
+
+# S = 2 directions, T steps, B rows, N predictions
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.native import write_native_files
+from elmore.models.language_model import LanguageModel, prediction_targets
+from elmore.nn.lstm import LSTMState
+from elmore.nn.softmax import Softmax
+from elmore.pretrain.batches import RowBatch, RowBatches, SentenceBatch, SentenceBatches
+from elmore.pretrain.evaluate import Perplexity, perplexity
+from elmore.pretrain.sentences import Words
+from elmore.text.vocabulary import Vocabulary
+from elmore.train.loop import Loss
+
+
+class BiLMObjective:
+    """Both directions' log-likelihood over batches without end."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        batches: RowBatches | SentenceBatches,
+        vocabulary: Vocabulary,
+        valid: list[Words],
+    ):
+        self.module: nn.Module = model
+        self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
+        self.device = next(model.parameters()).device
+        softmax = model.softmax
+        self.sparse: set[nn.Parameter] = set(softmax.parameters()) if softmax.sparse else set()
+        self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
+        self._state: LSTMState | None = None
+
+    def next_loss(self, rng: np.random.Generator) -> Loss:
+        batch = next(self._next)
+        # bf16 only where the hardware has it; losses and the recurrence's clips stay float32 sums
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+            if isinstance(batch, RowBatch):
+                forward, backward = self._rows(batch)
+            else:
+                forward, backward = self._sentences(batch)
+        losses = [self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)]
+        count = len(forward[1]) + len(backward[1])
+        parts = {"forward": 2 * losses[0].item(), "backward": 2 * losses[1].item()}
+        return Loss(losses[0] + losses[1], count, parts)
+
+    def _rows(self, batch: RowBatch) -> tuple[tuple[Tensor, Tensor], ...]:
+        rows, index, targets = self._tensors(batch.rows, batch.index, batch.targets)
+        state = self._state or self.model.bilm.zero_state(index.shape[2])
+        top, state = self.model.read_rows(rows, index, state)
+        self._state = state.detach()
+        return tuple((top[d].flatten(0, 1), targets[d].flatten()) for d in (0, 1))
+
+    def _sentences(self, batch: SentenceBatch) -> tuple[tuple[Tensor, Tensor], ...]:
+        words = batch.words
+        rows, index, lengths, ids = self._tensors(
+            words.rows, words.index, words.lengths, batch.ids
+        )
+        h = self.model.read_sentences(rows, index, lengths).chunk(2)
+        return tuple(zip(h, prediction_targets(ids, lengths).chunk(2), strict=True))
+
+    def _tensors(self, *arrays: Any) -> list[Tensor]:
+        return [torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for a in arrays]
+
+    def validate(self) -> dict[str, float]:
+        if not self.valid:
+            return {}
+        found: Perplexity = perplexity(
+            self.model,
+            self.vocabulary,
+            self.valid,
+            speller=self.batches.speller,
+            carry=isinstance(self.batches, RowBatches),
+        )
+        return {"average": found.average, "forward": found.forward, "backward": found.backward}
+
+    def state(self) -> Any:
+        carried = None if self._state is None else {"h": self._state.h, "c": self._state.c}
+        return {"batches": self.batches.state(), "carried": carried}
+
+    def restore(self, state: Any) -> None:
+        self.batches.restore(state["batches"])
+        self._next = iter(self.batches)
+        kept = state["carried"]
+        if kept is not None:
+            self._state = LSTMState(kept["h"].to(self.device), kept["c"].to(self.device))
+
+    def save(self, folder: Path) -> None:
+        write_native_files(self.checkpoint(), folder)
+
+    def checkpoint(self) -> Checkpoint:
+        softmax = self.model.softmax
+        plain = softmax.linear() if isinstance(softmax, Softmax) else None
+        return Checkpoint(model=self.model.bilm, vocabulary=self.vocabulary, softmax=plain)

@@ -1,0 +1,145 @@
+"""An endless, shuffled, resumable stream of sentences from files that are never held in memory.
+A file is a shard: shards are shuffled, and within one a buffer of blocks is. A position names the
+epoch, the shard and how many blocks of it have been handed out; going there rereads one shard.
+"""
+
+import glob
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from elmore.errors import InputError
+from elmore.text.corpus import Errors, read_lines
+from elmore.text.sentences import sentences as split_sentences
+
+Words = list[str]
+Block = list[Words]
+
+
+class ReadingConfig(BaseModel):
+    """How files become sentences."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tokenize: bool = False
+    """Lines are raw text, to be split into sentences and words; else one sentence a line."""
+    errors: Errors = "strict"
+    block: int = Field(default=1, ge=1)
+    """Sentences that stay together, in their order: context across sentences is real within."""
+    buffer: int = Field(default=10_000, ge=1)
+    """Blocks shuffled together; 1 keeps the order of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a stream stands."""
+
+    epoch: int = 0
+    shard: int = 0
+    block: int = 0
+
+
+def find_files(patterns: Iterable[str | Path]) -> list[Path]:
+    """Files and globs, sorted; each pattern must find something."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        names = sorted(glob.glob(str(pattern), recursive=True)) or [str(pattern)]
+        paths = [Path(name) for name in names if not Path(name).is_dir()]
+        if not paths or not paths[0].is_file():
+            raise InputError(f"{pattern}: no such file; expected text, .gz, .xz or .zst files.")
+        found |= dict.fromkeys(paths)
+    return list(found)
+
+
+def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:
+    """The sentences of one file; blank lines are none."""
+    for line in read_lines(path, errors=config.errors):
+        if config.tokenize:
+            for tokens in split_sentences(line):
+                yield [token.text for token in tokens]
+        elif words := line.split():
+            yield words
+
+
+class SentenceStream:
+    """Blocks without end. Several processes share the work: whole shards if there are enough."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        config: ReadingConfig,
+        *,
+        seed: Sequence[int],
+        rank: int = 0,
+        n_ranks: int = 1,
+        start: Position = Position(),
+    ):
+        self.files, self.config, self.seed = list(files), config, tuple(seed)
+        self.rank, self.n_ranks = rank, n_ranks
+        self.position = start
+        self._blocks = self._run(start)
+
+    def __iter__(self) -> "SentenceStream":
+        return self
+
+    def __next__(self) -> Block:
+        position, block = next(self._blocks)
+        self.position = position
+        return block
+
+    def _run(self, start: Position) -> Iterator[tuple[Position, Block]]:
+        epoch = start.epoch
+        while True:
+            shards = self._shards(epoch)
+            found_any = start.shard > 0 or start.block > 0
+            for i in range(start.shard, len(shards)):
+                skip = start.block if i == start.shard else 0
+                for n, block in enumerate(self._shuffled(shards[i], epoch), start=1):
+                    found_any = True
+                    if n > skip:
+                        yield Position(epoch, i, n), block
+            if not found_any:
+                names = ", ".join(str(path) for path in self.files[:3])
+                raise InputError(f"{names}: no sentence found; expected one a line.")
+            epoch, start = epoch + 1, Position(epoch + 1)
+
+    def _shards(self, epoch: int) -> list[Path]:
+        order = list(self.files)
+        if self.config.buffer > 1:
+            rng = np.random.default_rng((*self.seed, epoch))
+            order = [order[i] for i in rng.permutation(len(order))]
+        return order[self.rank :: self.n_ranks] if self._by_shard else order
+
+    @property
+    def _by_shard(self) -> bool:
+        return len(self.files) >= self.n_ranks
+
+    def _blocks_of(self, path: Path) -> Iterator[Block]:
+        block: Block = []
+        n = 0
+        for words in read_sentences(path, self.config):
+            block.append(words)
+            if len(block) == self.config.block:
+                if self._by_shard or n % self.n_ranks == self.rank:
+                    yield block
+                block, n = [], n + 1
+        if block and (self._by_shard or n % self.n_ranks == self.rank):
+            yield block
+
+    def _shuffled(self, path: Path, epoch: int) -> Iterator[Block]:
+        """A reservoir: each block leaves at random once the buffer is full."""
+        rng = np.random.default_rng((*self.seed, epoch, self.files.index(path)))
+        buffer: list[Block] = []
+        for block in self._blocks_of(path):
+            if len(buffer) < self.config.buffer:
+                buffer.append(block)
+                continue
+            i = int(rng.integers(len(buffer)))
+            buffer[i], block = block, buffer[i]
+            yield block
+        if self.config.buffer > 1:
+            buffer = [buffer[i] for i in rng.permutation(len(buffer))]
+        yield from buffer

@@ -1,0 +1,1 @@
+"""Strings to integers. NumPy at most; torch is forbidden here."""

@@ -1,0 +1,146 @@
+"""Lines of text from plain or compressed files, streamed: one line in memory at a time, and every
+complaint names the file and the line.
+"""
+
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from elmore.errors import InputError
+
+Errors = Literal["strict", "replace"]
+
+STDIN = "-"
+COMPRESSED = (".gz", ".xz", ".zst")
+MAX_LINE_BYTES = 1 << 28  # nothing that is one sentence; a binary file, most likely
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_lines(path: str | Path, *, errors: Errors = "strict") -> Iterator[str]:
+    """The lines of a UTF-8 file without their ends; `-` is standard input."""
+    with _open(path) as file:
+        for number, line in enumerate(_raw_lines(file, path), start=1):
+            text = line.removeprefix(_BOM) if number == 1 else line
+            yield _decode(text.rstrip(b"\r\n"), path, number, errors)
+
+
+def _raw_lines(file: IO[bytes], path: str | Path) -> Iterator[bytes]:
+    number = 0
+    while True:
+        number += 1
+        try:
+            line = file.readline(MAX_LINE_BYTES)
+        except _DAMAGE as error:
+            reason = str(error) or type(error).__name__
+            raise InputError(
+                f"{path}, line {number}: the compressed data ends or breaks here ({reason}). "
+                "The file is damaged: fetch or compress it again."
+            ) from None
+        if not line:
+            return
+        if len(line) == MAX_LINE_BYTES:
+            raise InputError(
+                f"{path}, line {number}: over {MAX_LINE_BYTES:,} bytes without an end of line; "
+                "expected one sentence a line."
+            )
+        yield line
+
+
+def _decode(line: bytes, path: str | Path, number: int, errors: Errors) -> str:
+    try:
+        return line.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at place "
+            f"{error.start}). Convert the file to UTF-8, or read it with --errors replace."
+        ) from None
+
+
+@contextmanager
+def _open(path: str | Path) -> Iterator[IO[bytes]]:
+    if str(path) == STDIN:
+        yield sys.stdin.buffer
+        return
+    path = Path(path)
+    try:
+        file = _opened(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    with file:
+        yield file
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    if path.suffix == ".xz":
+        return cast(IO[bytes], lzma.open(path, "rb"))
+    if path.suffix == ".zst":
+        return _opened_zst(path)
+    return path.open("rb")
+
+
+def _opened_zst(path: Path) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError(f"{path}: reading .zst needs: pip install 'elmore[zst]'") from None
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+    return io.BufferedReader(_ZstFile(path.open("rb"), decompressor), buffer_size=1 << 20)
+
+
+class _ZstFile(io.RawIOBase):
+    """Frame after frame, decompressed; zstandard's own reader takes a cut file for a whole one."""
+
+    def __init__(self, file: IO[bytes], decompressor: Any):
+        self._file = file
+        self._pieces = _zst_pieces(file, decompressor)
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = piece
+        n = min(len(buffer), len(self._rest))
+        buffer[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _zst_pieces(file: IO[bytes], decompressor: Any) -> Iterator[bytes]:
+    frame, data = None, b""
+    while data := data or file.read(1 << 12):  # small: a piece can swell some 30,000-fold
+        frame = frame or decompressor.decompressobj()
+        yield frame.decompress(data)
+        data = frame.unused_data if frame.eof else b""
+        frame = None if frame.eof else frame
+    if frame is not None:
+        raise EOFError("the last frame is cut short")
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    kinds: list[type[Exception]] = [EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError]
+    try:
+        from zstandard import ZstdError
+    except ImportError:
+        return tuple(kinds)
+    return (*kinds, ZstdError)
+
+
+_DAMAGE = _damage()

@@ -1,0 +1,96 @@
+"""The words a model can predict (or, for word-input models, read), one id each.
+Order is by falling frequency after the three marks: the log-uniform sampler relies on it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.errors import FormatError
+from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+
+UNKNOWN = "<UNK>"
+MARKS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
+
+_NOT_A_WORD = "!!!MAXTERMID"  # a bookkeeping line in old vocabulary files
+_ALLENNLP_UNKNOWN = "@@UNKNOWN@@"
+
+
+class Vocabulary:
+    """Words and their ids; an unlisted word has the id of `<UNK>`."""
+
+    def __init__(self, words: Sequence[str]):
+        self.words = list(words)
+        self.ids = {word: i for i, word in enumerate(self.words)}
+        if len(self.ids) != len(self.words):
+            raise FormatError(f"Vocabulary: {_first_repeat(self.words)}; list each word once.")
+        missing = [mark for mark in MARKS if mark not in self.ids]
+        if missing:
+            raise FormatError(
+                f"Vocabulary of {len(self.words)} words lacks {', '.join(missing)}; "
+                f"a vocabulary starts with {' '.join(MARKS)}, one word a line."
+            )
+        self.begin, self.end, self.unknown = (self.ids[mark] for mark in MARKS)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.ids
+
+    def id(self, word: str) -> int:
+        return self.ids.get(word, self.unknown)
+
+    def spell(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """A word-input model's rows: one id a word, so a row has one place."""
+        return np.array([self.id(word) for word in words], dtype=np.int64).reshape(-1, 1)
+
+    @classmethod
+    def from_counts(
+        cls, counts: dict[str, int], *, min_count: int = 1, max_size: int | None = None
+    ) -> "Vocabulary":
+        """The most frequent words; ties are settled by spelling, so a count has one vocabulary."""
+        kept = [w for w, n in counts.items() if n >= min_count and w not in MARKS]
+        kept.sort(key=lambda word: (-counts[word], word))
+        room = None if max_size is None else max(0, max_size - len(MARKS))
+        return cls([*MARKS, *kept[:room]])
+
+    @classmethod
+    def read(cls, path: Path) -> "Vocabulary":
+        """One word a line. AllenNLP's `tokens.txt` is understood too (`@@UNKNOWN@@` first)."""
+        words = list(_lines(path))
+        if _ALLENNLP_UNKNOWN in words[:2]:
+            words = [UNKNOWN if word == _ALLENNLP_UNKNOWN else word for word in words]
+        try:
+            return cls(words)
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from None
+
+    def lines(self) -> Iterator[str]:
+        return (word + "\n" for word in self.words)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    number = 1
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                word = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                if word and word != _NOT_A_WORD:
+                    yield word
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{path}, line {number}: not UTF-8 ({error.reason}); save it as UTF-8."
+        ) from None
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def _first_repeat(words: Iterable[str]) -> str:
+    seen: dict[str, int] = {}
+    for i, word in enumerate(words, start=1):
+        if seen.setdefault(word, i) != i:
+            return f"{word!r} is both word {seen[word]:,} and word {i:,}"
+    raise AssertionError("no word is repeated")

@@ -1,0 +1,115 @@
+"""Adagrad and AdamW, with rows that a step did not touch left alone: a softmax over 800,000 words
+must not be walked through for the 10,000 it used.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+
+class AdagradConfig(BaseModel):
+    """bilm-tf's optimiser, at its settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["adagrad"] = "adagrad"
+    lr: float = Field(default=0.2, gt=0)
+    initial_accumulator: float = 1.0
+
+
+class AdamWConfig(BaseModel):
+    """Adam with decoupled weight decay; decay is for matrices alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["adamw"] = "adamw"
+    lr: float = Field(default=1e-3, gt=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+
+OptimizerConfig = Annotated[AdagradConfig | AdamWConfig, Field(discriminator="kind")]
+
+
+class RowAdagrad(torch.optim.Optimizer):
+    """Adagrad on the rows that have a gradient."""
+
+    def __init__(self, params: Iterable[nn.Parameter], config: AdagradConfig):
+        self.initial = config.initial_accumulator
+        super().__init__(params, {"lr": config.lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                rows, grad = row_gradient(p)
+                if not self.state[p]:
+                    self.state[p]["sum"] = torch.full_like(p, self.initial)
+                total = self.state[p]["sum"][rows].addcmul_(grad, grad)
+                self.state[p]["sum"][rows] = total
+                p[rows] = p[rows].addcdiv_(grad, total.sqrt_(), value=-group["lr"])
+
+
+class RowAdam(torch.optim.Optimizer):
+    """Adam on the rows that have a gradient; the moments of the others wait, undecayed."""
+
+    def __init__(self, params: Iterable[nn.Parameter], config: AdamWConfig):
+        self.betas, self.eps = config.betas, config.eps
+        super().__init__(params, {"lr": config.lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._update(p, group["lr"])
+
+    def _update(self, p: nn.Parameter, lr: float) -> None:
+        rows, grad = row_gradient(p)
+        state, (beta1, beta2) = self.state[p], self.betas
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["mean"], state["square"] = torch.zeros_like(p), torch.zeros_like(p)
+        state["step"] += 1
+        mean = state["mean"][rows].lerp_(grad, 1 - beta1)
+        square = state["square"][rows].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        state["mean"][rows], state["square"][rows] = mean, square
+        n = float(state["step"])
+        scale = (square / (1 - beta2**n)).sqrt_().add_(self.eps)
+        p[rows] = p[rows].addcdiv_(mean, scale, value=-lr / (1 - beta1**n))
+
+
+def row_gradient(p: nn.Parameter) -> tuple[Tensor, Tensor]:
+    """Row numbers and their gradients; the gradient is sparse and already coalesced."""
+    assert p.grad is not None
+    return p.grad._indices().squeeze(0), p.grad._values()
+
+
+def build_optimizers(
+    config: OptimizerConfig, module: nn.Module, sparse: set[nn.Parameter]
+) -> list[torch.optim.Optimizer]:
+    """One for whole tensors, and one for tensors that are updated by rows, if there are any."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    dense = [p for p in trained if p not in sparse]
+    rows = [p for p in trained if p in sparse]
+    if isinstance(config, AdagradConfig):
+        start = config.initial_accumulator
+        # eps only guards a division that the accumulator's start already guards
+        first: torch.optim.Optimizer = torch.optim.Adagrad(
+            dense, lr=config.lr, initial_accumulator_value=start, eps=0.0 if start else 1e-10
+        )
+        return [first, RowAdagrad(rows, config)] if rows else [first]
+    groups = [
+        {"params": [p for p in dense if p.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in dense if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    first = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps)
+    return [first, RowAdam(rows, config)] if rows else [first]

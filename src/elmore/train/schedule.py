@@ -1,0 +1,65 @@
+"""What the learning rate is multiplied by as a run goes on."""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ConstantSchedule(BaseModel):
+    """As it is, after an optional climb."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["constant"] = "constant"
+    warmup: int = Field(default=0, ge=0)
+
+    def factor(self, step: int, progress: float, drops: int) -> float:
+        return min(1.0, step / self.warmup) if self.warmup else 1.0
+
+
+class NoamSchedule(BaseModel):
+    """dim^-½ · min(step^-½, step · warmup^-1½): the original Transformer's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["noam"] = "noam"
+    dim: int = 512
+    warmup: int = Field(default=6000, ge=1)
+
+    def factor(self, step: int, progress: float, drops: int) -> float:
+        return float(self.dim**-0.5 * min(step**-0.5, step * self.warmup**-1.5))
+
+
+class CosineSchedule(BaseModel):
+    """A climb of `warmup` steps, then half a cosine down to `floor` at the end of the run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["cosine"] = "cosine"
+    warmup: int = Field(default=200, ge=0)
+    floor: float = 0.0
+
+    def factor(self, step: int, progress: float, drops: int) -> float:
+        climb = min(1.0, step / self.warmup) if self.warmup else 1.0
+        down = self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+        return climb * down
+
+
+class PlateauSchedule(BaseModel):
+    """Multiplied by `drop` each time validation does not improve."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["plateau"] = "plateau"
+    warmup: int = Field(default=0, ge=0)
+    drop: float = Field(default=0.5, gt=0, lt=1)
+
+    def factor(self, step: int, progress: float, drops: int) -> float:
+        climb = min(1.0, step / self.warmup) if self.warmup else 1.0
+        return climb * float(self.drop**drops)
+
+
+Schedule = Annotated[
+    ConstantSchedule | NoamSchedule | CosineSchedule | PlateauSchedule, Field(discriminator="kind")
+]

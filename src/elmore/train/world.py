@@ -1,0 +1,86 @@
+"""The processes that train together (torchrun), or the one that trains alone."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+class World:
+    """Who else is there. Every call is the identity in a world of one."""
+
+    def __init__(self) -> None:
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        if self.size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def device(self) -> torch.device:
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+    def sum(self, numbers: list[float], device: torch.device) -> list[float]:
+        """Element by element over all processes."""
+        if self.size == 1:
+            return numbers
+        total = torch.tensor(numbers, dtype=torch.float64, device=device)
+        dist.all_reduce(total)
+        return [float(n) for n in total]
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up what every process found; whole tensors travel as one."""
+        if self.size == 1:
+            return
+        trained = [p for p in parameters if p.requires_grad]
+        for p in trained:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        grads = [p.grad for p in trained if p.grad is not None]
+        dense = [grad for grad in grads if not grad.is_sparse]
+        flat = torch.cat([grad.flatten() for grad in dense])
+        dist.all_reduce(flat)
+        for grad, part in zip(dense, flat.split([g.numel() for g in dense]), strict=True):
+            grad.copy_(part.view_as(grad))
+        for p in trained:
+            if p.grad is not None and p.grad.is_sparse:
+                p.grad = self._sum_rows(p.grad.coalesce())
+
+    def _sum_rows(self, grad: Tensor) -> Tensor:
+        count = torch.tensor([grad._nnz()], device=grad.device)
+        counts = [torch.empty_like(count) for _ in range(self.size)]
+        dist.all_gather(counts, count)
+        most = int(torch.stack(counts).max())
+        rows = self._gather(grad.indices().squeeze(0), counts, most)
+        values = self._gather(grad.values(), counts, most)
+        return torch.sparse_coo_tensor(rows.unsqueeze(0), values, grad.shape).coalesce()
+
+    def _gather(self, part: Tensor, counts: list[Tensor], most: int) -> Tensor:
+        """Parts of different lengths, padded to travel and cut again on arrival."""
+        padded = part.new_zeros(most, *part.shape[1:])
+        padded[: len(part)] = part
+        parts = [torch.empty_like(padded) for _ in range(self.size)]
+        dist.all_gather(parts, padded)
+        return torch.cat([p[: int(n)] for p, n in zip(parts, counts, strict=True)])
+
+    def gather(self, item: Any) -> list[Any]:
+        """Each process's item, by rank, for the first process; the others get theirs alone."""
+        if self.size == 1:
+            return [item]
+        items: list[Any] | None = [None] * self.size if self.first else None
+        dist.gather_object(item, items)
+        return items if items is not None else [item]
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+    def close(self) -> None:
+        if self.size > 1 and dist.is_initialized():
+            dist.destroy_process_group()

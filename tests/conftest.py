@@ -1,0 +1,1 @@
+"""Its presence beside __init__.py puts the repository root on the path: `from tests.oracle ...`."""

@@ -1,0 +1,1 @@
+"""An independent NumPy derivation of every published ELMo format: the judge of the numbers."""
