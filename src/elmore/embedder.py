@@ -19,6 +19,7 @@ from elmore.errors import ConfigError, InputError
 from elmore.models.layers import LayerStates
 from elmore.nn.lstm import LSTMState
 from elmore.text.batching import batch_words, batches_by_length, windows
+from elmore.text.dictionary import dictionary_lines
 from elmore.text.tokenize import tokenize
 
 Sentence = str | Sequence[str]
@@ -107,6 +108,9 @@ class Embedder:
             digest.update(tensor.float().cpu().contiguous().numpy().data)
         if self.speller is self.checkpoint.vocabulary:
             digest.update("".join(self.checkpoint.vocabulary.lines()).encode())
+        if (dictionary := self.checkpoint.dictionary) is not None:
+            for ids in (dictionary.characters, dictionary.words or {}):
+                digest.update("".join(dictionary_lines(ids)).encode())
         return digest.hexdigest()
 
     def embed(

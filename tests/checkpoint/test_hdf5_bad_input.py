@@ -72,10 +72,10 @@ def test_a_folder_for_weights(tiny: Tiny):
 
 def test_flipped_bits_give_a_complaint_or_a_model(tiny: Tiny):
     """In the structure they are noticed; in a number they cannot be, the format has no checksum."""
-    whole, noticed, rng = tiny.weights.read_bytes(), 0, random.Random(3)
+    whole, messages, rng = tiny.weights.read_bytes(), [], random.Random(3)
     with h5py.File(tiny.weights) as file:
         first_number = min(file[name].id.get_offset() for name in tiny.W)
-    for _ in range(150):
+    for _ in range(60):
         damaged = bytearray(whole)
         for _ in range(4):
             damaged[rng.randrange(min(first_number + 4000, len(whole)))] ^= 1 << rng.randrange(8)
@@ -83,10 +83,9 @@ def test_flipped_bits_give_a_complaint_or_a_model(tiny: Tiny):
         try:
             read_hdf5(tiny.weights, tiny.options_path)
         except FormatError as error:
-            noticed += 1
-            assert str(tiny.weights) in str(error)
-            assert "\n" not in str(error)
-    assert noticed > 10
+            messages.append(str(error))
+    assert len(messages) > 5
+    assert all(str(tiny.weights) in m and "\n" not in m for m in messages)
 
 
 # Options ------------------------------------------------------------------------------------------
@@ -147,9 +146,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("section", "key", "value", "expected"), WRONG)
-def test_an_option_of_the_wrong_kind(
-    tiny: Tiny, section: str, key: str, value: Any, expected: str
-):
+def test_an_option_of_the_wrong_kind(tiny: Tiny, section: str, key: str, value: Any, expected: str):
     tiny.options_path.write_text(json.dumps(options_with(**{section: {key: value}})))
     says(complaint(tiny), tiny.options_path, f"{section}.{key}", "found", expected)
 
@@ -190,7 +187,12 @@ def test_neither_characters_nor_words(tiny: Tiny):
         ({"lstm": {"dim": 13}}, f"{CELL}/W_0", "(16, 48)", "(16, 52)"),
         ({"lstm": {"projection_dim": 9}}, "CNN_proj/W_proj", "(15, 8)", "(15, 9)"),
         ({"char_cnn": {"embedding": {"dim": 5}}}, "char_embed", "(261, 4)", "(261, 5)"),
-        ({"char_cnn": {"filters": [[1, 4], [3, 6]]}}, "CNN/W_cnn_1", "(1, 2, 4, 6)", "(1, 3, 4, 6)"),
+        (
+            {"char_cnn": {"filters": [[1, 4], [3, 6]]}},
+            "CNN/W_cnn_1",
+            "(1, 2, 4, 6)",
+            "(1, 3, 4, 6)",
+        ),
         ({"lstm": {"n_layers": 3}}, "Cell2/LSTMCell/W_0", "missing", "(16, 48)"),
         ({"char_cnn": {"n_highway": 2}}, "CNN_high_1/W_transform", "missing", "(15, 15)"),
     ],

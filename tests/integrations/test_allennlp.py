@@ -2,7 +2,7 @@
 AllenNLP's own reference files promise."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -304,7 +304,7 @@ def test_the_wrong_number_of_characters_names_both(short_words: Model) -> None:
 
 def test_a_transformer_mixes_as_well_but_remembers_nothing(tmp_path: Path) -> None:
     words = CharCNNConfig(char_dim=4, filters=((1, 4), (2, 8)), n_highway=1, dim=8)
-    context = TransformerConfig(dim=8, hidden_dim=16, n_layers=2, n_heads=2)
+    context = TransformerConfig(dim=8, ff_dim=16, n_layers=2, n_heads=2)
     save(Checkpoint(BiLM(BiLMConfig(words=words, context=context))), tmp_path / "native")
     elmo = Elmo(None, tmp_path / "native", 1, dropout=0.0)
     mixed = elmo(batch_to_ids(BATCH))["elmo_representations"][0]
@@ -444,7 +444,11 @@ LINES = ["We sat .", "", "Bank ?", "We sat ."]
 
 def test_embed_file_writes_allennlps_layout(model: Model, tmp_path: Path) -> None:
     embedder = ElmoEmbedder(model.options, model.weights)
-    pick = {"all": lambda x: x, "top": lambda x: x[-1], "average": lambda x: x.mean(axis=0)}
+    pick: dict[str, Callable[[Array], Array]] = {
+        "all": lambda x: x,
+        "top": lambda x: x[-1],
+        "average": lambda x: x.mean(axis=0),
+    }
     (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     for name, chosen in pick.items():
         with (tmp_path / "in.txt").open(encoding="utf-8") as lines:

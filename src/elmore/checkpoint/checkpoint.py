@@ -5,15 +5,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor, nn
 
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.nn.softmax import AdaptiveSoftmax
+from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
 from elmore.text.batching import Speller
 from elmore.text.characters import ByteSpeller
+from elmore.text.dictionary import DictionarySpeller
 from elmore.text.vocabulary import Vocabulary
+
+
+class LearnedMix(BaseModel):
+    """How a task that used the model has mixed its layers: γ Σ softmax(scalars)_j h_j."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scalars: tuple[float, ...]
+    gamma: float
+    layer_norm: bool = False
+    """Layers were normed before they were mixed."""
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """s_j, the share of each layer; what `Embedding.mix` takes."""
+        shares = torch.softmax(torch.tensor(self.scalars, dtype=torch.float64), dim=0)
+        return tuple(shares.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +42,21 @@ class Checkpoint:
 
     model: BiLM
     vocabulary: Vocabulary | None = None
-    softmax: nn.Linear | None = None
+    softmax: nn.Linear | AdaptiveSoftmax | None = None
     """Rows are the words of `vocabulary`; both directions share it."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The foreign options file as it was, so that writing it back loses nothing."""
+    dictionary: DictionarySpeller | None = None
+    """Of a model that spells by dictionaries of its own."""
+    mixes: tuple[LearnedMix, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the files did not say and had to be assumed."""
 
     def speller(self) -> Speller:
         words = self.model.config.words
+        if isinstance(words, WordCharConfig):
+            assert self.dictionary is not None  # no reader makes one without
+            return self.dictionary
         if not isinstance(words, WordTableConfig):
             return ByteSpeller(words.max_characters)
         if self.vocabulary is None:
@@ -73,7 +101,10 @@ def check_tensors(
 
 
 def check_vocabulary(
-    words: Vocabulary | None, model: BiLM, softmax: nn.Linear | None, source: str
+    words: Vocabulary | None,
+    model: BiLM,
+    softmax: nn.Linear | AdaptiveSoftmax | None,
+    source: str,
 ) -> None:
     """Ids are row numbers, so a vocabulary must be as long as the tables it numbers."""
     if words is None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import h5py
 import numpy as np
@@ -28,6 +28,7 @@ from elmore.errors import FormatError
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
+from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
 from elmore.text.characters import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
@@ -42,6 +43,7 @@ _WHEN_ABSENT: dict[str, Any] = {
     "n_characters": N_CHARACTER_IDS,
 }
 _BOMB_BYTES, _BOMB_RATIO = 1 << 26, 50  # real weights hardly compress
+_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # h5py's, in a broken file
 
 
 def read_hdf5(
@@ -56,7 +58,7 @@ def read_hdf5(
     with _open(weights) as file:
         datasets = _Datasets(file, weights, options.name)
         config = config_from_options(raw, options, n_words=datasets.rows("embedding"))
-        model = build_model(config, _read_tensors(datasets, config), weights.name)
+        model = build_model(config, read_tensors(datasets, config), weights.name)
     output = None if softmax is None else _read_softmax(softmax, config.context.dim)
     words = None if vocabulary is None else Vocabulary.read(vocabulary)
     check_vocabulary(words, model, output, str(vocabulary))
@@ -66,11 +68,12 @@ def read_hdf5(
 def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Path | None) -> None:
     """The reverse. `softmax` is written when the checkpoint has one."""
     model = checkpoint.model
+    refuse_unwritable(model.config)
     text = json.dumps(options_from_config(model.config, checkpoint.options), indent=2)
     with atomic_file(weights) as path, h5py.File(path, "w") as file:
         for name, array in _write_tensors(model):
             file.create_dataset(name, data=array)
-    if softmax is not None and checkpoint.softmax is not None:
+    if softmax is not None and isinstance(checkpoint.softmax, nn.Linear):  # not one in clusters
         with atomic_file(softmax) as path, h5py.File(path, "w") as file:
             file.create_dataset("softmax/W", data=_numpy(checkpoint.softmax.weight))
             file.create_dataset("softmax/b", data=_numpy(checkpoint.softmax.bias))
@@ -177,8 +180,29 @@ def _char_cnn_config(cnn: _CharCNNOptions, dim: int) -> CharCNNConfig:
     )
 
 
+def refuse_unwritable(config: BiLMConfig) -> None:
+    """HDF5 holds LSTM ELMos that spell in bytes or look words up, and nothing else."""
+    words, why = config.words, None
+    if not isinstance(config.context, LSTMConfig):
+        why = "this one is a Transformer"
+    elif isinstance(words, WordCharConfig):
+        why = "this one spells by a character dictionary of its own"
+    elif isinstance(words, CharCNNConfig) and (
+        words.layer_norm or words.project_at != "after_highway"
+    ):
+        why = "this one's character network has a layer norm or an early projection"
+    elif isinstance(words, CharCNNConfig) and words.project and words.n_filters == words.dim:
+        why = f"this one projects from {words.dim} filters to as many"
+    if why is not None:
+        raise FormatError(
+            f"HDF5 holds LSTM ELMos as AllenNLP and bilm-tf know them; {why}. "
+            "Write elmore's own format instead: name a folder."
+        )
+
+
 def options_from_config(config: BiLMConfig, known: Any) -> dict[str, Any]:
     """Options for `config`; whatever else `known` said (training settings) is kept beside."""
+    assert isinstance(config.context, LSTMConfig)
     options: dict[str, Any] = {k: v for k, v in known.items() if k not in ("lstm", "char_cnn")}
     context, words = config.context, config.words
     lstm = {
@@ -234,6 +258,12 @@ class _Datasets:
                 f"{self.path}: dataset '{name}' is {found}; {self.judge} calls for float32 "
                 f"of shape {shape}."
             )
+        try:
+            return self._read(item, name, shape)
+        except _DAMAGE as error:
+            raise self._unreadable(name, error) from None
+
+    def _read(self, item: h5py.Dataset, name: str, shape: tuple[int, ...]) -> Array:
         if item.shape != shape or item.dtype.kind != "f":
             raise FormatError(
                 f"{self.path}: '{name}' is {item.dtype} of shape {item.shape}, but "
@@ -247,19 +277,17 @@ class _Datasets:
                 "the file is damaged or hostile."
             )
         self.taken.add(name)
-        try:
-            return np.asarray(item[...], dtype=np.float32)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise self._unreadable(name, error) from None
+        return np.asarray(item[...], dtype=np.float32)
 
     def _item(self, name: str) -> Any:
         try:
             return self.file.get(name)
-        except (OSError, RuntimeError, ValueError, TypeError) as error:
+        except _DAMAGE as error:
             raise self._unreadable(name, error) from None
 
     def _unreadable(self, name: str, error: Exception) -> FormatError:
-        return FormatError(f"{self.path}: '{name}' cannot be read ({error}); the file is damaged.")
+        reason = f"cannot be read ({_brief(error)}); the file is damaged."
+        return FormatError(f"{self.path}: '{name}' {reason}")
 
     def expect_nothing_else(self) -> None:
         names: list[str] = []
@@ -267,7 +295,7 @@ class _Datasets:
             self.file.visititems(
                 lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
             )
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
+        except _DAMAGE as error:
             raise self._unreadable("/", error) from None
         if extra := sorted(set(names) - self.taken):
             raise FormatError(
@@ -276,11 +304,22 @@ class _Datasets:
             )
 
 
-def _read_tensors(datasets: _Datasets, config: BiLMConfig) -> dict[str, Tensor]:
+class TensorSource(Protocol):
+    """Anything that has tensors under this format's names."""
+
+    def take(self, name: str, shape: tuple[int, ...]) -> Array: ...
+
+    def expect_nothing_else(self) -> None: ...
+
+
+def read_tensors(datasets: TensorSource, config: BiLMConfig) -> dict[str, Tensor]:
+    """All tensors of the model, under our names."""
     words = config.words
+    assert isinstance(config.context, LSTMConfig)
     if isinstance(words, CharCNNConfig):
         tensors = _read_char_cnn(datasets, words)
     else:
+        assert isinstance(words, WordTableConfig)
         tensors = {"words.embed.weight": datasets.take("embedding", (words.n_words, words.dim))}
     for layer in range(config.context.n_layers):
         tensors |= _read_lstm_layer(datasets, config.context, layer)
@@ -288,7 +327,7 @@ def _read_tensors(datasets: _Datasets, config: BiLMConfig) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in tensors.items()}
 
 
-def _read_char_cnn(datasets: _Datasets, cnn: CharCNNConfig) -> dict[str, Array]:
+def _read_char_cnn(datasets: TensorSource, cnn: CharCNNConfig) -> dict[str, Array]:
     take, n = datasets.take, cnn.n_filters
     embed = take("char_embed", (N_CHARACTER_IDS - 1, cnn.char_dim))
     tensors = {"words.embed.weight": np.pad(embed, ((1, 0), (0, 0)))}  # row 0: no word
@@ -308,7 +347,7 @@ def _read_char_cnn(datasets: _Datasets, cnn: CharCNNConfig) -> dict[str, Array]:
     return tensors
 
 
-def _read_lstm_layer(datasets: _Datasets, lstm: LSTMConfig, layer: int) -> dict[str, Array]:
+def _read_lstm_layer(datasets: TensorSource, lstm: LSTMConfig, layer: int) -> dict[str, Array]:
     dim, cell = lstm.dim, lstm.cell_dim
     both: dict[str, list[Array]] = {}
     for direction in (0, 1):
@@ -326,6 +365,7 @@ def _read_lstm_layer(datasets: _Datasets, lstm: LSTMConfig, layer: int) -> dict[
 def _write_tensors(model: BiLM) -> Iterator[tuple[str, Array]]:
     tensors = {name: _numpy(tensor) for name, tensor in model.state_dict().items()}
     words, lstm = model.config.words, model.config.context
+    assert isinstance(lstm, LSTMConfig)
     if isinstance(words, CharCNNConfig):
         yield from _write_char_cnn(tensors, words)
     else:
@@ -398,9 +438,13 @@ def _open(path: Path) -> Iterator[h5py.File]:
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file.") from None
     except OSError as error:
-        raise FormatError(f"{path}: not a readable HDF5 file ({error}).") from None
+        raise FormatError(f"{path}: not a readable HDF5 file ({_brief(error)}).") from None
     with file:
         yield file
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())  # HDF5's own words can run over several lines
 
 
 def _numpy(tensor: Tensor) -> Array:

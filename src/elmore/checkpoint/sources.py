@@ -3,18 +3,27 @@ The layouts are a list tried in order; when none fits, the error says what was l
 """
 
 import difflib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from torch import nn
+
 from elmore.atomic import atomic_file
+from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
+from elmore.checkpoint.archive import is_archive, unpacked
+from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
+from elmore.checkpoint.hdf5 import read_hdf5, refuse_unwritable, write_hdf5
+from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.native import VOCABULARY, is_native, read_native, write_native
+from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
 
-Format = Literal["native", "hdf5"]
+Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
 _HDF5_ENDINGS = (".hdf5", ".h5")
 _SOFTMAX_MARK = "softmax"  # published softmax files say so in their name
@@ -26,6 +35,7 @@ class Source:
 
     format: Format
     path: Path
+    """A folder, a weight file, a checkpoint's name without ending, or an archive still packed."""
     options: Path | None = None
     vocabulary: Path | None = None
     softmax: Path | None = None
@@ -42,6 +52,8 @@ def find_source(source: str | Path, options: str | Path | None = None) -> Source
     path = Path(source)
     if str(source) in shipped_names():
         return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))
+    if _exists(index := Path(f"{path}.index")) and not _exists(path):
+        path = index  # TensorFlow's checkpoints are named without an ending
     if not _exists(path):
         raise InputError(_not_found(source))
     if path.is_file():
@@ -53,10 +65,37 @@ def load(
     source: str | Path, *, options: str | Path | None = None, softmax: bool = False
 ) -> Checkpoint:
     """Read whatever `source` is; the softmax only when asked for and there."""
+    with open_source(source, options) as found:
+        return read_source(found, softmax=softmax)
+
+
+@contextmanager
+def open_source(source: str | Path, options: str | Path | None = None) -> Iterator[Source]:
+    """What `source` is; of an archive, what is in it, unpacked for as long as the block lasts."""
     found = find_source(source, options)
-    if found.format == "native":
-        return read_native(found.path, softmax=softmax)
+    if found.format != "archive":
+        yield found
+        return
+    with unpacked(found.path) as folder:
+        try:
+            yield _from_unpacked(folder, found)
+        except FormatError as error:  # the user knows the archive, not the folder
+            raise FormatError(str(error).replace(str(folder), str(found.path))) from None
+
+
+def read_source(found: Source, *, softmax: bool = False) -> Checkpoint:
+    """Read what `open_source` has found."""
+    match found.format:
+        case "native":
+            return read_native(found.path, softmax=softmax)
+        case "manylangs":
+            return read_manylangs(found.path)
+        case "allennlp":
+            return read_allennlp(found.path, softmax=softmax)
     assert found.options is not None
+    if found.format == "bilm-tf":
+        words = found.vocabulary
+        return read_bilm_tf(found.path, found.options, vocabulary=words, softmax=softmax)
     return read_hdf5(
         found.path,
         found.options,
@@ -71,11 +110,12 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     if target.suffix not in _HDF5_ENDINGS:
         write_native(checkpoint, target)
         return sorted(target.iterdir())
+    refuse_unwritable(checkpoint.model.config)
     options = target.with_name("options.json")
     softmax = target.with_name(f"{target.stem}_{_SOFTMAX_MARK}{target.suffix}")
     vocabulary = target.with_name(VOCABULARY)
     written = [target, options]
-    written += [] if checkpoint.softmax is None else [softmax]
+    written += [softmax] if isinstance(checkpoint.softmax, nn.Linear) else []
     written += [] if checkpoint.vocabulary is None else [vocabulary]
     for path in written:
         if path.exists():
@@ -90,17 +130,65 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
 
 
 def _from_file(path: Path, options: Path | None) -> Source:
-    if path.suffix not in _HDF5_ENDINGS:
-        raise FormatError(
-            f"{path}: a file ending in {path.suffix or 'nothing'}; expected .hdf5 weights with "
-            "options.json, or a folder."
-        )
-    return _hdf5(path, options or _options_beside(path))
+    if path.suffix in _HDF5_ENDINGS:
+        return _hdf5(path, options or _options_beside(path))
+    if path.suffix == ".index":
+        return _bilm_tf(path.with_suffix(""), options)
+    if is_archive(path):
+        return Source("archive", path, options=options)
+    raise FormatError(
+        f"{path}: a file ending in {path.suffix or 'nothing'}; expected .hdf5 weights with "
+        "options.json, a .tar.gz or .zip archive, the .index of a TensorFlow checkpoint, or a "
+        "folder."
+    )
 
 
 def _from_folder(folder: Path, options: Path | None) -> Source:
-    if is_native(folder):
-        return Source("native", folder)
+    for layout in _LAYOUTS:
+        if (found := layout.find(folder, options)) is not None:
+            return found
+    looked = "; ".join(f"{layout.files} ({layout.whose})" for layout in _LAYOUTS)
+    raise FormatError(f"{folder}: no model here. Looked for {looked}.")
+
+
+def _from_unpacked(folder: Path, archive: Source) -> Source:
+    """Many archives hold one folder that holds the model."""
+    inside = [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]
+    for place in inside:
+        for layout in _LAYOUTS:
+            if (found := layout.find(place, archive.options)) is not None:
+                return found
+    return _from_folder(folder, archive.options)
+
+
+def _native(folder: Path, _: Path | None) -> Source | None:
+    run = folder if is_native(folder) else _checkpoint_of_run(folder)
+    return None if run is None else Source("native", run)
+
+
+def _manylangs(folder: Path, _: Path | None) -> Source | None:
+    return Source("manylangs", folder) if is_manylangs(folder) else None
+
+
+def _allennlp(folder: Path, _: Path | None) -> Source | None:
+    return Source("allennlp", folder) if is_allennlp(folder) else None
+
+
+def _checkpoints(folder: Path, options: Path | None) -> Source | None:
+    found = any(folder.glob("*.index"))
+    return _bilm_tf(latest_checkpoint(folder), options) if found else None
+
+
+def _bilm_tf(prefix: Path, options: Path | None) -> Source:
+    options = options or prefix.with_name("options.json")
+    if not options.is_file():
+        raise FormatError(f"{prefix}: its options are missing. Looked for {options}.")
+    words = prefix.with_name(VOCABULARY)
+    vocabulary = words if words.is_file() else None
+    return Source("bilm-tf", prefix, options=options, vocabulary=vocabulary)
+
+
+def _weights(folder: Path, options: Path | None) -> Source | None:
     weights = [p for p in sorted(folder.iterdir()) if p.suffix in _HDF5_ENDINGS]
     weights = [p for p in weights if _SOFTMAX_MARK not in p.name]
     if len(weights) > 1:
@@ -110,10 +198,15 @@ def _from_folder(folder: Path, options: Path | None) -> Source:
     if weights:
         names = ", ".join(p.name for p in weights)
         raise FormatError(f"{folder}: holds several weight files ({names}); name one of them.")
-    raise FormatError(
-        f"{folder}: no model here. Looked for config.json + model.safetensors (elmore's own), and "
-        "*.hdf5 + options.json (AllenNLP, bilm-tf)."
-    )
+    return None
+
+
+def _checkpoint_of_run(folder: Path) -> Path | None:
+    """A folder `elmore pretrain` made: its best checkpoint by validation, else its newest."""
+    finished = sorted((folder / "checkpoints").glob("step-*"))
+    best = folder / "best"
+    named = folder / "checkpoints" / best.read_text("utf-8").strip() if best.is_file() else None
+    return named if named in finished else (finished[-1] if finished else None)
 
 
 def _hdf5(weights: Path, options: Path) -> Source:
@@ -159,3 +252,21 @@ def _not_found(source: str | Path) -> str:
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     looked = f"looked among {shipped} and for a file or folder of that name"
     return f"No model {str(source)!r}: {looked}.{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a model lies in a folder, in words and as a function that finds it."""
+
+    files: str
+    whose: str
+    find: Callable[[Path, Path | None], Source | None]
+
+
+_LAYOUTS = (
+    _Layout("config.json + model.safetensors", "elmore's own", _native),
+    _Layout("config.json + encoder.pkl + token_embedder.pkl", "ELMoForManyLangs", _manylangs),
+    _Layout("config.json + weights.th", "AllenNLP archives", _allennlp),
+    _Layout("*.hdf5 + options.json", "AllenNLP, bilm-tf", _weights),
+    _Layout("*.index + options.json", "TensorFlow checkpoints of bilm-tf", _checkpoints),
+)

@@ -14,10 +14,13 @@ import typer
 from elmore import __version__
 
 if TYPE_CHECKING:
-    from elmore.checkpoint.checkpoint import Checkpoint
+    from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
     from elmore.checkpoint.sources import Source
+    from elmore.nn.char_cnn import CharCNNConfig
     from elmore.nn.lstm import LSTMConfig
     from elmore.nn.transformer import TransformerConfig
+    from elmore.nn.word_char import WordCharConfig
+    from elmore.nn.word_table import WordTableConfig
 
 EXTRAS = {"zh": "jieba", "zst": "zstandard", "tensorboard": "tensorboard"}
 _SHORT = 12  # characters of a fingerprint that tell models apart
@@ -47,6 +50,8 @@ class ModelSummary:
     parameters: int
     n_words: int | None
     has_softmax: bool
+    mixes: list[str]
+    notes: list[str]
     fingerprint: str | None
 
 
@@ -59,7 +64,7 @@ def doctor(
     """Say what is installed, or what a model is."""
     lines = environment_lines(environment()) if source is None else None
     for name, value in lines or model_lines(examine(source or "", options)):
-        print(f"{name:<13}{value}")
+        print(f"{name:<15}{value}")
 
 
 def environment() -> Environment:
@@ -81,21 +86,26 @@ def environment() -> Environment:
 
 def examine(source: str, options: Path | None = None) -> ModelSummary:
     """Read a model and describe it."""
-    from elmore.checkpoint.sources import find_source, load
+    from elmore.checkpoint.sources import find_source, open_source, read_source
 
-    found = find_source(source, options)
-    checkpoint = load(source, options=options)
-    config, files = checkpoint.model.config, _files(found)
+    given = find_source(source, options)
+    with open_source(source, options) as found:
+        inside = found.format in ("allennlp", "bilm-tf")  # elsewhere its file is enough to see
+        checkpoint, files = read_source(found, softmax=inside), _files(given)
+        parts = [found.softmax, *_files(found)]
+    config, packed = checkpoint.model.config, " in an archive" if given != found else ""
     return ModelSummary(
-        format=found.format,
+        format=found.format + packed,
         files=files,
-        input=_input(checkpoint),
+        input=_input(config.words),
         context=_context(config.context),
         n_layers=config.n_layers,
         dim=config.dim,
         parameters=_parameters(checkpoint),
         n_words=None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
-        has_softmax=found.softmax is not None or any("softmax" in f.name for f in files),
+        has_softmax=checkpoint.softmax is not None or any(p and "softmax" in p.name for p in parts),
+        mixes=[_mix(mix) for mix in checkpoint.mixes],
+        notes=list(checkpoint.notes),
         fingerprint=_fingerprint(checkpoint),
     )
 
@@ -126,28 +136,41 @@ def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
         ("parameters", f"{found.parameters:,}"),
         ("vocabulary", words),
         ("softmax", "there" if found.has_softmax else "missing"),
-        ("fingerprint", (found.fingerprint or "none without the vocabulary")[:_SHORT]),
+        *(("learnt mix", mix) for mix in found.mixes),
+        *(("note", note) for note in found.notes),
+        ("fingerprint", (found.fingerprint or "")[:_SHORT] or "none without the vocabulary"),
     ]
 
 
 def _files(found: "Source") -> list[Path]:
     if found.path.is_dir():
         return sorted(path for path in found.path.iterdir() if path.is_file())
-    parts = (found.path, found.options, found.vocabulary, found.softmax)
+    stored = [found.path]
+    if found.format == "bilm-tf":  # its path is a name without ending
+        beside = sorted(found.path.parent.glob("*"))
+        stored = [path for path in beside if path.name.startswith(f"{found.path.name}.")]
+    parts = (*stored, found.options, found.vocabulary, found.softmax)
     return [path for path in parts if path is not None]
 
 
-def _input(checkpoint: "Checkpoint") -> str:
-    from elmore.nn.word_table import WordTableConfig
+def _mix(mix: "LearnedMix") -> str:
+    weights = " ".join(f"{weight:.3f}" for weight in mix.weights)
+    return f"weights {weights}, gamma {mix.gamma:.3f}" + ", layer norm" * mix.layer_norm
 
-    words = checkpoint.model.config.words
-    if isinstance(words, WordTableConfig):
-        return f"words, a table of {words.n_words:,}"
-    filters = " ".join(f"{width}x{count}" for width, count in words.filters)
-    return (
-        f"characters, {words.max_characters} a word at most, filters {filters} "
-        f"({words.activation}), {words.n_highway} highway"
-    )
+
+def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
+    match words.kind:
+        case "words":
+            return f"words, a table of {words.n_words:,}"
+        case "dictionary":
+            table = f"words, a table of {words.n_words:,}, and " if words.n_words else ""
+            return table + _input(words.characters)
+        case "characters":
+            filters = " ".join(f"{width}x{count}" for width, count in words.filters)
+            return (
+                f"characters, {words.max_characters} a word at most, filters {filters} "
+                f"({words.activation}), {words.n_highway} highway"
+            )
 
 
 def _context(context: "LSTMConfig | TransformerConfig") -> str:

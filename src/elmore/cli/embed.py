@@ -135,7 +135,7 @@ def _summary(report: "DumpReport", output: Path, by_sentence: bool) -> Iterator[
     if report.lines_before and report.lines_before == report.lines:
         yield f"{output} is complete: {report.lines:,} lines, {report.words:,} words."
         return
-    parts = [f"{report.lines - report.blank:,} sentences", f"{report.words:,} words"]
+    parts = [_count(report.lines - report.blank, "sentence"), _count(report.words, "word")]
     if report.blank:
         without_key = " (no key, so left out)" if by_sentence else ""
         parts.append(f"{_count(report.blank, 'blank line')}{without_key}")
@@ -146,9 +146,13 @@ def _summary(report: "DumpReport", output: Path, by_sentence: bool) -> Iterator[
     parts.append(f"{report.seconds:.1f} s")
     parts.append(f"{report.words_per_second:,.0f} words/s")
     if output.is_file():
-        parts.append(f"{output.stat().st_size / 1e6:,.1f} MB in {output}")
+        parts.append(f"{_megabytes(output.stat().st_size)} in {output}")
     yield ", ".join(parts)
 
 
 def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'s' if n != 1 else ''}"
+
+
+def _megabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes:,} bytes"

@@ -14,13 +14,15 @@ from elmore import __version__
 from elmore.cli.convert import convert
 from elmore.cli.doctor import doctor
 from elmore.cli.embed import embed
+from elmore.cli.evaluate import evaluate
+from elmore.cli.pretrain import pretrain
 from elmore.errors import ElmoreError
 
 DEBUG = "--debug"
 FAILED = 2
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-for verb in (embed, convert, doctor):
+for verb in (embed, pretrain, evaluate, convert, doctor):
     app.command()(verb)
 
 
@@ -82,7 +84,9 @@ def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
         case ElmoreError() | OSError():
             _say(_one_line(str(error), error), quiet)
         case _ if hasattr(error, "format_message"):  # click's usage errors
-            _say(_one_line(f"{error.format_message()} See elmore --help.", error), quiet)
+            _say(
+                _one_line(f"{error.format_message().rstrip('.')}. See elmore --help.", error), quiet
+            )
         case _:
             raise error
     return FAILED

@@ -14,9 +14,13 @@ from elmore.models.layers import LayerStates
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
 from elmore.nn.transformer import BiTransformer, TransformerConfig
+from elmore.nn.word_char import WordChar, WordCharConfig
 from elmore.nn.word_table import WordTable, WordTableConfig
+from elmore.text.characters import N_CHARACTER_IDS
 
-WordsConfig = Annotated[CharCNNConfig | WordTableConfig, Field(discriminator="kind")]
+WordsConfig = Annotated[
+    CharCNNConfig | WordTableConfig | WordCharConfig, Field(discriminator="kind")
+]
 ContextConfig = Annotated[LSTMConfig | TransformerConfig, Field(discriminator="kind")]
 
 
@@ -32,6 +36,9 @@ class BiLMConfig(BaseModel):
     def _fits(self) -> "BiLMConfig":
         if self.words.dim != self.context.dim:
             raise ValueError(f"words.dim={self.words.dim} but context.dim={self.context.dim}")
+        if self.words.kind == "characters" and self.words.n_characters < N_CHARACTER_IDS:
+            n = self.words.n_characters
+            raise ValueError(f"words.n_characters={n}; bytes and marks are {N_CHARACTER_IDS}")
         return self
 
     @property
@@ -60,11 +67,7 @@ class BiLM(nn.Module):
     def __init__(self, config: BiLMConfig):
         super().__init__()
         self.config = config
-        self.words = (
-            WordTable(config.words)
-            if isinstance(config.words, WordTableConfig)
-            else CharCNN(config.words)
-        )
+        self.words = _words(config.words)
         self.context: BiLSTM | BiTransformer = (
             BiTransformer(config.context)
             if isinstance(config.context, TransformerConfig)
@@ -90,3 +93,13 @@ class BiLM(nn.Module):
         layers = torch.stack([torch.cat([x, x], dim=-1), *contexts])  # (L+1, B, T, 2P)
         mask = torch.arange(index.shape[1], device=index.device) < lengths.unsqueeze(1)  # (B, T)
         return BiLMOutput(LayerStates(layers, mask), state)
+
+
+def _words(config: CharCNNConfig | WordTableConfig | WordCharConfig) -> nn.Module:
+    match config:
+        case CharCNNConfig():
+            return CharCNN(config)
+        case WordTableConfig():
+            return WordTable(config)
+        case WordCharConfig():
+            return WordChar(config)

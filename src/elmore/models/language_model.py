@@ -14,19 +14,18 @@ from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 class LanguageModel(nn.Module):
     """What is pretrained. Row streams keep their state; sentences stand alone."""
 
-    def __init__(self, bilm: BiLM, softmax: Softmax | AdaptiveSoftmax):
+    def __init__(self, bilm: BiLM, softmax: Softmax | AdaptiveSoftmax, dropout: float = 0.0):
         super().__init__()
         self.bilm, self.softmax = bilm, softmax
+        self.dropout = nn.Dropout(dropout)  # on what the softmax sees
 
-    def read_rows(
-        self, rows: Tensor, index: Tensor, state: LSTMState
-    ) -> tuple[Tensor, LSTMState]:
+    def read_rows(self, rows: Tensor, index: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """rows (W, C), index (S, T, B), each direction in its own order -> top (S, T, B, P)."""
         assert isinstance(self.bilm.context, BiLSTM)
         # F.embedding, not indexing: its gradient adds up in a fixed order
         x = F.embedding(index, self.bilm.words(rows))  # (S, T, B, P)
         outputs, state = self.bilm.context.run(x, state)
-        return outputs[-1], state
+        return self.dropout(outputs[-1]), state
 
     def read_sentences(self, rows: Tensor, index: Tensor, lengths: Tensor) -> Tensor:
         """index (B, T) with marks -> the vector of every prediction, (N, P): forward ones first.
@@ -37,7 +36,8 @@ class LanguageModel(nn.Module):
         top = self.bilm(rows, index, lengths).states.layers[-1]  # (B, T, 2P)
         ahead, behind = prediction_places(lengths, index.shape[1])
         forward, backward = top.chunk(2, dim=-1)
-        return torch.cat([forward[ahead], backward[behind]])
+        h: Tensor = self.dropout(torch.cat([forward[ahead], backward[behind]]))
+        return h
 
     def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
         return self.softmax.loss(h, targets, rng)

@@ -20,8 +20,8 @@ class CharCNNConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["characters"] = "characters"
-    n_characters: int = Field(default=262, ge=262)
-    """Bytes and marks; see `elmore.text.characters`."""
+    n_characters: int = Field(default=262, ge=1)
+    """Bytes and marks (`elmore.text.characters`), or the items of a dictionary."""
     char_dim: int = Field(default=16, ge=1)
     filters: tuple[tuple[int, int], ...] = (
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
@@ -70,6 +70,22 @@ class CharCNN(nn.Module):
         self.highway = Highway(config.dim if early else config.n_filters, config.n_highway)
         self.project = nn.Linear(config.n_filters, config.dim) if config.project else nn.Identity()
         self.norm = LayerNorm(config.dim, config.norm_eps) if config.layer_norm else nn.Identity()
+
+    def reset_parameters(self) -> None:
+        """As the original began."""
+        nn.init.uniform_(self.embed.weight, -1.0, 1.0)
+        for conv in self.convolutions:
+            assert isinstance(conv, nn.Conv1d)
+            if self.config.activation == "relu":
+                nn.init.uniform_(conv.weight, -0.05, 0.05)
+            else:
+                nn.init.normal_(conv.weight, std=conv.weight[0].numel() ** -0.5)
+            assert conv.bias is not None
+            nn.init.zeros_(conv.bias)
+        self.highway.reset_parameters()
+        if isinstance(self.project, nn.Linear):
+            nn.init.normal_(self.project.weight, std=self.project.in_features**-0.5)
+            nn.init.zeros_(self.project.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
         x = self.embed(_without_spare_padding(rows, self.config)).transpose(1, 2)  # (W, E, C')

@@ -12,6 +12,14 @@ class Highway(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(dim, 2 * dim) for _ in range(n_layers))
 
+    def reset_parameters(self) -> None:
+        """As the original began: carry most of the input at first."""
+        for layer in self.layers:
+            assert isinstance(layer, nn.Linear)
+            nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
+            nn.init.zeros_(layer.bias)
+            nn.init.constant_(layer.bias.data[layer.in_features :], -2.0)
+
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             candidate, gate = layer(x).chunk(2, dim=-1)  # (N, F) each

@@ -32,7 +32,7 @@ class LSTMConfig(BaseModel):
     forget_bias: float = Field(default=1.0, allow_inf_nan=False)
     """Added to the forget gate beside its learnt bias; 0 where a format has folded it in."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On the input of every layer and the output of the last, in training."""
+    """On the input of every layer, in training."""
 
     @property
     def project(self) -> bool:
@@ -66,12 +66,15 @@ class LSTMLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform ±1/√fan-in, biases zero; the forget gate opens by `forget_bias`."""
-        weights = [self.w_input, self.w_state]
-        weights += [] if self.w_project is None else [self.w_project]
-        for weight in weights:
-            nn.init.uniform_(weight, -(weight.shape[-1] ** -0.5), weight.shape[-1] ** -0.5)
+        """As the original began: Glorot's uniform over input and state together, biases zero."""
+        gates, dim, cell = 4 * self.config.cell_dim, self.config.dim, self.config.cell_dim
+        bound = (6 / (2 * dim + gates)) ** 0.5
+        nn.init.uniform_(self.w_input, -bound, bound)
+        nn.init.uniform_(self.w_state, -bound, bound)
         nn.init.zeros_(self.bias)
+        if self.w_project is not None:
+            bound = (6 / (dim + cell)) ** 0.5
+            nn.init.uniform_(self.w_project, -bound, bound)
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor, active: list[int]) -> tuple[Tensor, ...]:
         """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c."""
@@ -118,8 +121,7 @@ class BiLSTM(nn.Module):
         for i, layer in enumerate(self.layers):
             x = self.dropout(x)  # the skip adds the input as the layer saw it
             y, h, c = layer(x, state.h[i], state.c[i], active)
-            y = y + x if self.config.skip and i > 0 else y
-            x = self.dropout(y) if i + 1 == len(self.layers) else y
+            x = y + x if self.config.skip and i > 0 else y
             outputs.append(x)
             hs.append(h)
             cs.append(c)

@@ -118,6 +118,7 @@ class AdaptiveSoftmax(nn.Module):
 
     def __init__(self, n_words: int, dim: int, config: AdaptiveSoftmaxConfig):
         super().__init__()
+        self.config, self.out_features = config, n_words
         cutoffs = [cutoff for cutoff in config.cutoffs if cutoff < n_words - 1]
         self.inner = nn.AdaptiveLogSoftmaxWithLoss(
             dim, n_words, cutoffs or [n_words - 1], div_value=config.div_value, head_bias=True
@@ -202,13 +203,13 @@ class _FullLoss(torch.autograd.Function):
         return total.to(h.dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         dh, dw, db = ctx.saved_tensors
         return dh * grad, dw * grad, db * grad, None
 
 
 class _SampledLoss(torch.autograd.Function):
-    """The same, each prediction's words being its target and the samples that are not its target."""
+    """The same over a prediction's target and the samples that are not its target."""
 
     @staticmethod
     def forward(
@@ -241,7 +242,7 @@ class _SampledLoss(torch.autograd.Function):
         return total.to(h.dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return (*(saved * grad for saved in ctx.saved_tensors), None, None)
 
 

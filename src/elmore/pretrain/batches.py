@@ -1,5 +1,5 @@
-"""Sentences into training batches, two ways. Rows: each of B rows reads sentence after sentence, cut
-every T steps, its LSTM state carried. Sentences: whole ones of like length, within a word budget.
+"""Sentences into training batches, two ways. Rows: B rows read sentence after sentence, cut every T
+steps, their LSTM state carried. Sentences: whole ones of like length, within a word budget.
 Both can say where they stand in plain types, and go on from there exactly.
 """
 

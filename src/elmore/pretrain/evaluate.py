@@ -153,8 +153,10 @@ def _carried(
         )
         top, state = model.read_rows(rows, index, state)
         for d, part in enumerate(both):
-            real = _real([len(read) for read, _ in part], start).to(device)  # (T, B)
-            totals[d] += model.softmax.log_probs(top[d][real], targets[d][real]).double().sum().cpu()
+            real = _real(part, start).to(device)  # (T, B)
+            totals[d] += (
+                model.softmax.log_probs(top[d][real], targets[d][real]).double().sum().cpu()
+            )
     unknown = sum(_unknown(words, vocabulary) for words in sentences)
     n_words = sum(len(words) for words in sentences)
     return _perplexity(float(totals[0]), float(totals[1]), len(sentences), n_words, unknown)
@@ -173,9 +175,10 @@ def _padded(row: tuple[Words, Words], start: int) -> tuple[Words, Words]:
     return read + spare, predicted + spare
 
 
-def _real(lengths: list[int], start: int) -> torch.Tensor:
+def _real(rows: list[tuple[Words, Words]], start: int) -> torch.Tensor:
+    """Which of T steps each row really has."""
     step = torch.arange(start, start + _CARRY_STEPS).unsqueeze(1)
-    return step < torch.tensor(lengths)  # (T, B)
+    return step < torch.tensor([len(read) for read, _ in rows])  # (T, B)
 
 
 def _unknown(words: Words, vocabulary: Vocabulary) -> int:
@@ -189,4 +192,5 @@ def _perplexity(
     if n == 0:
         raise InputError("No sentence to evaluate; expected one a line.")
     means = (forward / n, backward / n, (forward + backward) / (2 * n))
-    return Perplexity(*(math.exp(-mean) for mean in means), n_sentences, n_words, unknown)
+    forward, backward, average = (math.exp(-mean) for mean in means)
+    return Perplexity(forward, backward, average, n_sentences, n_words, unknown)

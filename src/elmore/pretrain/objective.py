@@ -30,6 +30,8 @@ class BiLMObjective:
         batches: RowBatches | SentenceBatches,
         vocabulary: Vocabulary,
         valid: list[Words],
+        *,
+        softmax_first: int = 0,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
@@ -38,11 +40,18 @@ class BiLMObjective:
         self.sparse: set[nn.Parameter] = set(softmax.parameters()) if softmax.sparse else set()
         self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
         self._state: LSTMState | None = None
+        self._softmax_alone = softmax_first  # batches still to come in which only it learns
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         batch = next(self._next)
+        learning = self._softmax_alone == 0
+        self._softmax_alone = max(0, self._softmax_alone - 1)
         # bf16 only where the hardware has it; losses and the recurrence's clips stay float32 sums
-        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+        on_gpu = self.device.type == "cuda"
+        with (
+            torch.autocast("cuda", torch.bfloat16, enabled=on_gpu),
+            torch.set_grad_enabled(learning),
+        ):
             if isinstance(batch, RowBatch):
                 forward, backward = self._rows(batch)
             else:
@@ -61,9 +70,7 @@ class BiLMObjective:
 
     def _sentences(self, batch: SentenceBatch) -> tuple[tuple[Tensor, Tensor], ...]:
         words = batch.words
-        rows, index, lengths, ids = self._tensors(
-            words.rows, words.index, words.lengths, batch.ids
-        )
+        rows, index, lengths, ids = self._tensors(words.rows, words.index, words.lengths, batch.ids)
         h = self.model.read_sentences(rows, index, lengths).chunk(2)
         return tuple(zip(h, prediction_targets(ids, lengths).chunk(2), strict=True))
 
@@ -84,11 +91,13 @@ class BiLMObjective:
 
     def state(self) -> Any:
         carried = None if self._state is None else {"h": self._state.h, "c": self._state.c}
-        return {"batches": self.batches.state(), "carried": carried}
+        alone = self._softmax_alone
+        return {"batches": self.batches.state(), "carried": carried, "softmax_alone": alone}
 
     def restore(self, state: Any) -> None:
         self.batches.restore(state["batches"])
         self._next = iter(self.batches)
+        self._softmax_alone = state["softmax_alone"]
         kept = state["carried"]
         if kept is not None:
             self._state = LSTMState(kept["h"].to(self.device), kept["c"].to(self.device))
@@ -98,5 +107,5 @@ class BiLMObjective:
 
     def checkpoint(self) -> Checkpoint:
         softmax = self.model.softmax
-        plain = softmax.linear() if isinstance(softmax, Softmax) else None
-        return Checkpoint(model=self.model.bilm, vocabulary=self.vocabulary, softmax=plain)
+        kept = softmax.linear() if isinstance(softmax, Softmax) else softmax
+        return Checkpoint(model=self.model.bilm, vocabulary=self.vocabulary, softmax=kept)

@@ -3,7 +3,6 @@ A file is a shard: shards are shuffled, and within one a buffer of blocks is. A 
 epoch, the shard and how many blocks of it have been handed out; going there rereads one shard.
 """
 
-import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +45,11 @@ def find_files(patterns: Iterable[str | Path]) -> list[Path]:
     """Files and globs, sorted; each pattern must find something."""
     found: dict[Path, None] = {}
     for pattern in patterns:
-        names = sorted(glob.glob(str(pattern), recursive=True)) or [str(pattern)]
-        paths = [Path(name) for name in names if not Path(name).is_dir()]
-        if not paths or not paths[0].is_file():
+        path = Path(pattern)
+        root = Path(path.anchor)
+        inside = str(path.relative_to(root)) if path.is_absolute() else str(path)
+        paths = [path] if path.is_file() else sorted(p for p in root.glob(inside) if p.is_file())
+        if not paths:
             raise InputError(f"{pattern}: no such file; expected text, .gz, .xz or .zst files.")
         found |= dict.fromkeys(paths)
     return list(found)
@@ -75,12 +76,12 @@ class SentenceStream:
         seed: Sequence[int],
         rank: int = 0,
         n_ranks: int = 1,
-        start: Position = Position(),
+        start: Position | None = None,
     ):
         self.files, self.config, self.seed = list(files), config, tuple(seed)
         self.rank, self.n_ranks = rank, n_ranks
-        self.position = start
-        self._blocks = self._run(start)
+        self.position = start or Position()
+        self._blocks = self._run(self.position)
 
     def __iter__(self) -> "SentenceStream":
         return self

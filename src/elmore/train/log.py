@@ -17,7 +17,7 @@ class Log:
         if find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step + 1)  # type: ignore[no-untyped-call]
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step + 1)
 
     def write(self, step: int, figures: dict[str, float]) -> None:
         self._file.write(json.dumps({"step": step, **figures}) + "\n")

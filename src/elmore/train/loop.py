@@ -89,6 +89,9 @@ class Progress:
     words: int = 0
     best: float | None = None
     drops: int = 0
+    fraction: float = 0.0
+    """How much of the run is done."""
+    interrupted: bool = False
 
 
 Report = Callable[[Progress, dict[str, float]], None]
@@ -125,6 +128,7 @@ class Loop:
                     self.save()
                     saved = time.monotonic()
                 if told:
+                    self.progress.interrupted = not self._finished()
                     break
         if log is not None:
             log.close()
@@ -139,10 +143,16 @@ class Loop:
         for micro in range(config.accumulate):
             rng = np.random.default_rng((config.seed, progress.step, micro))
             loss = self.objective.next_loss(rng)
-            loss.total.backward()  # type: ignore[no-untyped-call]
-            for name, value in {"loss": loss.total.item(), "count": loss.count, **loss.parts}.items():
+            loss.total.backward()
+            for name, value in {
+                "loss": loss.total.item(),
+                "count": loss.count,
+                **loss.parts,
+            }.items():
                 figures[name] = figures.get(name, 0.0) + value
-        figures = dict(zip(figures, self.world.sum(list(figures.values()), self.device), strict=True))
+        figures = dict(
+            zip(figures, self.world.sum(list(figures.values()), self.device), strict=True)
+        )
         self.world.sum_gradients(self.parameters)
         norm = self._scale_gradients(config.loss_scale / figures["count"])
         self._apply()
@@ -167,7 +177,9 @@ class Loop:
                 "rate (--set loop.optimizer.lr=…) and resume from the last checkpoint."
             )
         clip = self.config.clip
-        torch._foreach_mul_(grads, scale if clip is None else scale * min(1.0, clip / (norm + 1e-6)))
+        torch._foreach_mul_(
+            grads, scale if clip is None else scale * min(1.0, clip / (norm + 1e-6))
+        )
         return norm
 
     def _apply(self) -> None:
@@ -180,17 +192,16 @@ class Loop:
 
     def _factor(self) -> float:
         p = self.progress
-        return self.config.schedule.factor(p.step, self.fraction(), p.drops)
+        return self.config.schedule.factor(p.step, self._fraction(), p.drops)
 
-    def fraction(self) -> float:
-        """How much of the run is done."""
+    def _fraction(self) -> float:
         config, p = self.config, self.progress
         by_steps = p.step / config.steps if config.steps else 0.0
         by_time = p.seconds / (60 * config.minutes) if config.minutes else 0.0
         return max(by_steps, by_time)
 
     def _finished(self) -> bool:
-        return self._agree(self.fraction() >= 1.0)
+        return self._agree(self._fraction() >= 1.0)
 
     def _agree(self, yes: bool) -> bool:
         """Clocks differ between processes: all do what any would."""
@@ -200,6 +211,7 @@ class Loop:
 
     def _report(self, figures: dict[str, float], log: Log | None, report: Report | None) -> None:
         p = self.progress
+        p.fraction = self._fraction()
         lr = self.config.optimizer.lr * self._factor()
         figures = {**figures, "lr": lr, "words": p.words, "seconds": round(p.seconds, 3)}
         if log is not None:

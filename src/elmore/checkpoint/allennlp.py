@@ -1,0 +1,249 @@
+"""AllenNLP archives once they are unpacked: config.json, weights.th, vocabulary/. Two kinds hold an
+ELMo: a Transformer language model is one itself, read here; a task model carries an LSTM one.
+"""
+
+# P projection dim, F filters, D model dim, V words
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from torch import Tensor, nn
+
+from elmore.checkpoint.allennlp_task import CHAR_TABLE, read_task
+from elmore.checkpoint.checkpoint import (
+    Checkpoint,
+    build_model,
+    build_softmax,
+    check_vocabulary,
+    one_line,
+)
+from elmore.checkpoint.loose_json import read_loose_json
+from elmore.checkpoint.torch_blocks import (
+    SIDES,
+    read_convolutions,
+    read_highways,
+    read_linear,
+)
+from elmore.checkpoint.torch_file import TorchTensors, read_torch_file
+from elmore.errors import FormatError
+from elmore.models.bilm import BiLMConfig
+from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.transformer import TransformerConfig
+from elmore.text.characters import N_CHARACTER_IDS
+from elmore.text.vocabulary import Vocabulary
+
+CONFIG, VOCABULARY = "config.json", Path("vocabulary") / "tokens.txt"
+WEIGHTS = ("weights.th", "best.th")  # in an archive; in the folder of a training run
+
+_POSITIONS = "_contextualizer._position.positional_encoding"
+_SOFTMAX = "_softmax_loss.softmax_"
+_ENCODER = re.compile(
+    r"_text_field_embedder\.token_embedder_(.+)\._encoder\._module\.char_conv_0\."
+)
+_PADDING = "@@PADDING@@"
+
+
+def is_allennlp(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and weights_of(folder) is not None
+
+
+def weights_of(folder: Path) -> Path | None:
+    return next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+
+
+def read_allennlp(folder: Path, *, softmax: bool = False) -> Checkpoint:
+    """Whichever ELMo is in it; the softmax of a language model only when asked for."""
+    weights = weights_of(folder)
+    assert weights is not None
+    config = read_loose_json(folder / CONFIG)
+    tensors = TorchTensors(read_torch_file(weights), str(weights))
+    if _POSITIONS in tensors:
+        return _read_transformer(folder, config, tensors, softmax)
+    tables = sorted(name for name in tensors.tensors if name.endswith(CHAR_TABLE))
+    if len(tables) == 1:
+        return read_task(folder, config, tensors, tables[0].removesuffix(CHAR_TABLE))
+    if tables:
+        raise FormatError(f"{weights}: holds {len(tables)} ELMos ({tables[0]}, …); expected one.")
+    raise FormatError(
+        f"{weights}: no ELMo in it. Looked for '{_POSITIONS}' (a Transformer ELMo) and for "
+        f"'…{CHAR_TABLE}' (a task model with an LSTM ELMo inside)."
+    )
+
+
+class _EncoderSection(BaseModel):
+    """The section of the character encoder."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    type: Literal["cnn-highway"] = "cnn-highway"
+    activation: Literal["relu", "tanh"] = "relu"
+    embedding_dim: PositiveInt
+    filters: list[Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]]
+    num_highway: Annotated[int, Field(ge=0)]
+    projection_dim: PositiveInt
+    projection_location: Literal["after_highway", "after_cnn"] = "after_highway"
+    do_layer_norm: bool = False
+
+
+class _ContextSection(BaseModel):
+    """The section 'contextualizer'."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    type: Literal["bidirectional_language_model_transformer"]
+    input_dim: PositiveInt
+    hidden_dim: PositiveInt
+    num_layers: PositiveInt
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+
+
+def _read_transformer(
+    folder: Path, config: dict[str, Any], tensors: TorchTensors, softmax: bool
+) -> Checkpoint:
+    embedder = _embedder_name(tensors)
+    shape = _transformer_config(folder / CONFIG, config, tensors, embedder)
+    read = _read_spelling(tensors, shape, f"_text_field_embedder.token_embedder_{embedder}")
+    read |= _read_stacks(tensors, shape)
+    tensors.expect_nothing_else(("_contextualizer.", "_text_field_embedder."))
+    model = build_model(shape, read, tensors.where)
+    output = _read_softmax(tensors, config, shape.context.dim)
+    words = _read_vocabulary(folder / VOCABULARY, output)
+    check_vocabulary(words, model, output, str(folder / VOCABULARY))
+    return Checkpoint(
+        model=model, vocabulary=words, softmax=output if softmax else None, options=config
+    )
+
+
+def _embedder_name(tensors: TorchTensors) -> str:
+    found = [match[1] for name in tensors.tensors if (match := _ENCODER.match(name))]
+    if not found:
+        raise FormatError(f"{tensors.where}: no character convolutions; expected ELMo's spelling.")
+    return found[0]
+
+
+def _transformer_config(
+    path: Path, config: dict[str, Any], tensors: TorchTensors, embedder: str
+) -> BiLMConfig:
+    model = _section(path, config, "model")
+    embedders = _section(path, model, "text_field_embedder")
+    embedders = embedders.get("token_embedders", embedders)
+    encoder = _section(path, _section(path, embedders, embedder), "encoder")
+    try:
+        spelling = _EncoderSection(**encoder)
+        context = _ContextSection(**_section(path, model, "contextualizer"))
+        return BiLMConfig(words=_spelling_config(spelling), context=_context(context, tensors))
+    except ValidationError as error:
+        raise FormatError(f"{path}: {one_line(error)}.") from None
+
+
+def _spelling_config(encoder: _EncoderSection) -> CharCNNConfig:
+    return CharCNNConfig(
+        char_dim=encoder.embedding_dim,
+        filters=tuple((width, count) for width, count in encoder.filters),
+        activation=encoder.activation,
+        n_highway=encoder.num_highway,
+        dim=encoder.projection_dim,
+        project_at=encoder.projection_location,
+        layer_norm=encoder.do_layer_norm,
+    )
+
+
+def _context(section: _ContextSection, tensors: TorchTensors) -> TransformerConfig:
+    return TransformerConfig(
+        dim=section.input_dim,
+        ff_dim=section.hidden_dim,
+        n_layers=section.num_layers,
+        dropout=section.dropout,
+        input_dropout=section.input_dropout or 0.0,
+        max_positions=tensors.shape(_POSITIONS, 3)[1],
+    )
+
+
+def _read_spelling(tensors: TorchTensors, shape: BiLMConfig, prefix: str) -> dict[str, Tensor]:
+    cnn, encoder = shape.words, f"{prefix}._encoder._module"
+    assert isinstance(cnn, CharCNNConfig)
+    table = (N_CHARACTER_IDS, cnn.char_dim)
+    read = {"words.embed.weight": tensors.take(f"{prefix}._embedding._module.weight", table)}
+    read |= read_convolutions(tensors, encoder + ".char_conv_{}", cnn, "words.")
+    width = cnn.dim if cnn.project_at == "after_cnn" else cnn.n_filters
+    read |= read_highways(tensors, f"{encoder}._highways", cnn.n_highway, width, "words.")
+    both = (cnn.dim, cnn.n_filters)
+    read |= read_linear(tensors, f"{encoder}._projection", both, "words.project")
+    if cnn.layer_norm:
+        read |= _read_norm(tensors, f"{encoder}._layer_norm", cnn.dim, "words.norm")
+    return read
+
+
+def _read_stacks(tensors: TorchTensors, shape: BiLMConfig) -> dict[str, Tensor]:
+    config = shape.context
+    assert isinstance(config, TransformerConfig)
+    positions = tensors.take(_POSITIONS, (1, config.max_positions, config.dim))
+    read = {"context.positions": positions[0]}
+    for d, side in enumerate(SIDES):
+        theirs, ours = f"_contextualizer._{side}_transformer", f"context.directions.{d}"
+        for layer in range(config.n_layers):
+            at = f"{ours}.blocks.{layer}"
+            read |= _read_block(tensors, f"{theirs}.layers.{layer}", config, at)
+        read |= _read_norm(tensors, f"{theirs}.norm", config.dim, f"{ours}.norm")
+    return read
+
+
+def _read_block(
+    tensors: TorchTensors, name: str, config: TransformerConfig, at: str
+) -> dict[str, Tensor]:
+    dim, wide = config.dim, config.ff_dim
+    linears = [
+        read_linear(tensors, f"{name}.self_attn.linears.{i}", (dim, dim), "") for i in range(4)
+    ]
+    read = {
+        f"{at}.attention.qkv{part}": torch.cat([linear[part] for linear in linears[:3]])
+        for part in (".weight", ".bias")
+    }
+    read |= {f"{at}.attention.out{part}": tensor for part, tensor in linears[3].items()}
+    into, out = (wide, dim), (dim, wide)
+    read |= read_linear(tensors, f"{name}.feed_forward.w_1", into, f"{at}.feed_forward.0")
+    read |= read_linear(tensors, f"{name}.feed_forward.w_2", out, f"{at}.feed_forward.3")
+    for i in range(2):
+        read |= _read_norm(tensors, f"{name}.sublayer.{i}.norm", dim, f"{at}.norm_{i + 1}")
+    return read
+
+
+def _read_norm(tensors: TorchTensors, name: str, dim: int, at: str) -> dict[str, Tensor]:
+    return {f"{at}.{part}": tensors.take(f"{name}.{part}", (dim,)) for part in ("gamma", "beta")}
+
+
+def _read_softmax(tensors: TorchTensors, config: dict[str, Any], dim: int) -> nn.Linear | None:
+    """Stored as tables when sparse, as (V, D) when trained by samples, else as (D, V)."""
+    if (sparse := f"{_SOFTMAX}w.weight") in tensors:
+        n_words = tensors.shape(sparse, 2)[0]
+        weight = tensors.take(sparse, (n_words, dim))
+        return build_softmax(weight, tensors.take(f"{_SOFTMAX}b.weight", (n_words, 1))[:, 0])
+    if (plain := f"{_SOFTMAX}w") not in tensors:
+        return None
+    sampled = config["model"].get("num_samples") is not None
+    n_words = tensors.shape(plain, 2)[0 if sampled else 1]
+    weight = tensors.take(plain, (n_words, dim) if sampled else (dim, n_words))
+    weight = weight if sampled else weight.T.contiguous()
+    return build_softmax(weight, tensors.take(f"{_SOFTMAX}b", (n_words,)))
+
+
+def _read_vocabulary(path: Path, softmax: nn.Linear | None) -> Vocabulary | None:
+    """The line of a word is its row. Padding has no line but is counted: the last row is spare,
+    never a target, yet always in the softmax's sum, so it gets padding's name."""
+    if not path.is_file():
+        return None
+    words = Vocabulary.read(path)
+    spare = softmax is not None and softmax.out_features == len(words) + 1
+    return Vocabulary([*words.words, _PADDING]) if spare else words
+
+
+def _section(path: Path, config: object, name: str) -> dict[str, Any]:
+    found = config.get(name) if isinstance(config, dict) else None
+    if not isinstance(found, dict):
+        raise FormatError(
+            f"{path}: no section '{name}'; expected the config of a Transformer ELMo."
+        )
+    return found

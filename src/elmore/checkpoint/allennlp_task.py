@@ -1,0 +1,121 @@
+"""The LSTM ELMo inside a task's AllenNLP archive, with the mixes the task has learnt. Its options
+are a file of their own, which AllenNLP puts into the archive's folder fta, though not always.
+"""
+
+# P projection dim, F filters
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from torch import Tensor
+
+from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, one_line
+from elmore.checkpoint.hdf5 import config_from_options, read_options
+from elmore.checkpoint.torch_blocks import (
+    filters_of,
+    lstm_of,
+    read_convolutions,
+    read_highways,
+    read_linear,
+    read_lstm,
+)
+from elmore.checkpoint.torch_file import TorchTensors
+from elmore.errors import FormatError
+from elmore.models.bilm import BiLMConfig
+from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.lstm import LSTMConfig
+from elmore.text.characters import N_CHARACTER_IDS
+
+CHAR_TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
+
+
+def read_task(
+    folder: Path, config: dict[str, Any], tensors: TorchTensors, prefix: str
+) -> Checkpoint:
+    """The ELMo whose tensors' names begin with `prefix`: the task's model decides it."""
+    section = _elmo_section(config)
+    options = _options_file(folder, section)
+    if options is None:
+        raw, shape = {}, _task_config_of(tensors, prefix)
+    else:
+        raw = read_options(options)
+        shape = _as_allennlp(config_from_options(raw, options, n_words=None))
+    model = build_model(shape, _read_task_tensors(tensors, prefix, shape), tensors.where)
+    missing = "The archive lacks ELMo's options file: sizes are the tensors' own; relu, clips of 3 "
+    notes = () if raw else (missing + "and 50 characters a word are assumed.",)
+    mixes = _read_mixes(tensors, prefix, bool(section.get("do_layer_norm", False)))
+    return Checkpoint(model=model, options=raw, mixes=mixes, notes=notes)
+
+
+def _elmo_section(config: object) -> dict[str, Any]:
+    """Wherever in the config an options file is named; empty if nowhere."""
+    if isinstance(config, dict):
+        if "options_file" in config:
+            return config
+        config = list(config.values())
+    found = (_elmo_section(part) for part in config) if isinstance(config, list) else iter(())
+    return next((section for section in found if section), {})
+
+
+def _options_file(folder: Path, section: dict[str, Any]) -> Path | None:
+    """AllenNLP keeps it as fta/….options_file; else one with the base name of the path given."""
+    name = re.split(r"[/\\]", str(section.get("options_file", "")))[-1]
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    kept = [path for path in files if path.parent.name == "fta"]
+    kept = [path for path in kept if path.name.endswith("options_file")]
+    return next((path for path in [*kept, *(f for f in files if f.name == name)]), None)
+
+
+def _as_allennlp(config: BiLMConfig) -> BiLMConfig:
+    """The same sizes where every forget bias is folded in and every projection is there."""
+    context, words = config.context, config.words
+    assert isinstance(context, LSTMConfig)
+    assert isinstance(words, CharCNNConfig)  # without a word table options must have a char_cnn
+    return BiLMConfig(
+        words=words.model_copy(update={"project": True}),
+        context=context.model_copy(update={"forget_bias": 0.0, "skip": True}),
+    )
+
+
+def _task_config_of(tensors: TorchTensors, prefix: str) -> BiLMConfig:
+    """What can be seen without the options; the rest as in all the models that were published."""
+    root = prefix + "_elmo_lstm._token_embedder"
+    try:
+        words = CharCNNConfig(
+            char_dim=tensors.shape(prefix + CHAR_TABLE, 2)[1],
+            filters=filters_of(tensors, root + ".char_conv_{}"),
+            n_highway=tensors.count(root + "._highways._layers.{}.weight"),
+            dim=tensors.shape(f"{root}._projection.weight", 2)[0],
+        )
+        context = lstm_of(tensors, prefix + "_elmo_lstm._elmo_lstm.")
+        return BiLMConfig(words=words, context=context)
+    except ValidationError as error:
+        raise FormatError(f"{tensors.where}: {one_line(error)}.") from None
+
+
+def _read_task_tensors(tensors: TorchTensors, prefix: str, shape: BiLMConfig) -> dict[str, Tensor]:
+    cnn, lstm = shape.words, shape.context
+    assert isinstance(cnn, CharCNNConfig)
+    assert isinstance(lstm, LSTMConfig)
+    root = prefix + "_elmo_lstm._token_embedder"
+    table = tensors.take(prefix + CHAR_TABLE, (N_CHARACTER_IDS, cnn.char_dim))
+    read = {"words.embed.weight": table}
+    read |= read_convolutions(tensors, root + ".char_conv_{}", cnn, "words.")
+    read |= read_highways(tensors, f"{root}._highways", cnn.n_highway, cnn.n_filters, "words.")
+    both = (cnn.dim, cnn.n_filters)
+    read |= read_linear(tensors, f"{root}._projection", both, "words.project")
+    return read | read_lstm(tensors, prefix + "_elmo_lstm._elmo_lstm.", lstm)
+
+
+def _read_mixes(tensors: TorchTensors, prefix: str, layer_norm: bool) -> tuple[LearnedMix, ...]:
+    mixes = []
+    for k in range(tensors.count(prefix + "scalar_mix_{}.gamma")):
+        at = f"{prefix}scalar_mix_{k}."
+        names = [
+            f"{at}scalar_parameters.{j}" for j in range(tensors.count(at + "scalar_parameters.{}"))
+        ]
+        scalars = tuple(float(tensors.take(name, (1,))) for name in names)
+        gamma = float(tensors.take(f"{at}gamma", (1,)))
+        mixes.append(LearnedMix(scalars=scalars, gamma=gamma, layer_norm=layer_norm))
+    return tuple(mixes)

@@ -1,0 +1,116 @@
+"""Files of `torch.save`, read as tensors and nothing else. They are pickles, and pickles can run
+code: only torch's restricted reader ever sees them, and what it returns is checked once more.
+"""
+
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmore.errors import FormatError
+
+_ZIP = b"PK\x03\x04"
+_SHARING = 4  # two names may mean one array; all names together no more than this often
+
+
+class TorchTensors:
+    """Named tensors of one or more files, each handed out once its shape is known to be right."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], where: str):
+        self.tensors, self.where = tensors, where
+        self.taken: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def shape(self, name: str, rank: int) -> tuple[int, ...]:
+        """The shape of a tensor of so many dimensions."""
+        found = self._find(name)
+        if found.dim() != rank:
+            shape = tuple(found.shape)
+            raise FormatError(f"{self.where}: '{name}' has shape {shape}; expected {rank} axes.")
+        return tuple(found.shape)
+
+    def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """A float32 copy, so that nothing keeps the file or its sharing of memory alive."""
+        found = self._find(name)
+        if tuple(found.shape) != shape or not found.is_floating_point():
+            kind = str(found.dtype).removeprefix("torch.")
+            raise FormatError(
+                f"{self.where}: '{name}' is {kind} of shape {tuple(found.shape)}, but the model's "
+                f"config calls for float32 of shape {shape}."
+            )
+        self.taken.add(name)
+        return found.to(torch.float32, copy=True).contiguous()
+
+    def count(self, pattern: str) -> int:
+        """How many of pattern.format(0), pattern.format(1), … there are."""
+        n = 0
+        while pattern.format(n) in self.tensors:
+            n += 1
+        return n
+
+    def expect_nothing_else(self, prefixes: tuple[str, ...] = ("",)) -> None:
+        """Every tensor under `prefixes` must have found its place."""
+        left = sorted(n for n in self.tensors if n not in self.taken and n.startswith(prefixes))
+        if left:
+            raise FormatError(
+                f"{self.where}: holds '{left[0]}', which the model's config does not call for."
+            )
+
+    def _find(self, name: str) -> Tensor:
+        if name not in self.tensors:
+            raise FormatError(f"{self.where}: the tensor '{name}' is missing.")
+        return self.tensors[name]
+
+
+def read_torch_file(path: Path) -> dict[str, Tensor]:
+    """The state dict a file holds; anything but tensors by name is refused, unexecuted."""
+    loaded = _load(path)
+    if not isinstance(loaded, dict):
+        raise FormatError(f"{path}: holds a {type(loaded).__name__}; expected tensors by name.")
+    left = _SHARING * path.stat().st_size
+    for name, tensor in loaded.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise FormatError(f"{path}: {name!r:.80} is a {type(tensor).__name__}, not a tensor.")
+        # A few bytes can claim to be a table of any size; arrays in the file cannot.
+        left -= tensor.nbytes if _is_array(tensor) else left + 1
+        if left < 0:
+            shape = tuple(tensor.shape)
+            raise FormatError(f"{path}: '{name}' of shape {shape} is not stored in full; damaged.")
+    return loaded
+
+
+def _load(path: Path) -> object:
+    try:
+        is_zip = _is_plain_zip(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch, about its own older formats
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+    except FormatError:
+        raise
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except Exception as error:  # a damaged pickle can raise anything
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+        raise FormatError(
+            f"{path}: not a readable file of PyTorch tensors ({first}). Nothing in it was run."
+        ) from None
+
+
+def _is_plain_zip(path: Path) -> bool:
+    """Newer files are zips of uncompressed arrays, which are mapped rather than read."""
+    with path.open("rb") as file:
+        if file.read(4) != _ZIP:
+            return False
+    with zipfile.ZipFile(path) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise FormatError(f"{path}: its tensors are compressed, which torch.save never does.")
+    return True
+
+
+def _is_array(tensor: Tensor) -> bool:
+    return tensor.layout == torch.strided and tensor.device.type == "cpu"

@@ -1,0 +1,68 @@
+"""`elmore evaluate`: the perplexity of a text under a model, both directions."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmore.cli.embed import Errors
+
+
+def evaluate(
+    source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
+    text: Annotated[Path, typer.Argument(help="Sentences, one a line; .gz/.xz/.zst too.")],
+    options: Annotated[
+        Path | None, typer.Option(help="The options file, if it is not beside the weights.")
+    ] = None,
+    tokenize: Annotated[
+        bool, typer.Option("--tokenize", help="Lines are raw text: split sentences and words.")
+    ] = False,
+    errors: Annotated[Errors, typer.Option(help="For bytes that are not UTF-8.")] = Errors.STRICT,
+    carry_state: Annotated[
+        bool,
+        typer.Option(
+            "--carry-state", help="Read the text as one: LSTM state goes from line to line."
+        ),
+    ] = False,
+    per_sentence: Annotated[
+        bool, typer.Option("--per-sentence", help="One JSON line a sentence.")
+    ] = False,
+) -> None:
+    """Token-weighted perplexity by the full softmax; </S> counts, <S> is never predicted."""
+    from elmore.checkpoint.sources import load
+    from elmore.errors import ConfigError
+    from elmore.pretrain.evaluate import evaluate as score
+    from elmore.pretrain.evaluate import language_model, perplexity, summarize
+    from elmore.pretrain.sentences import ReadingConfig, read_sentences
+
+    if carry_state and per_sentence:
+        raise ConfigError("--carry-state and --per-sentence exclude each other.")
+    checkpoint = load(source, options=options, softmax=True)
+    reading = ReadingConfig(tokenize=tokenize, errors=errors.value)
+    sentences = read_sentences(text, reading)
+    if per_sentence:
+        for found in score(checkpoint, sentences, source):
+            row = {"forward": found.forward, "backward": found.backward, "unknown": found.unknown}
+            print(json.dumps({"sentence": " ".join(found.words), **row}, ensure_ascii=False))
+        return
+    if carry_state:
+        model = language_model(checkpoint, source).eval()
+        assert checkpoint.vocabulary is not None
+        result = perplexity(
+            model,
+            checkpoint.vocabulary,
+            list(sentences),
+            speller=checkpoint.speller(),
+            carry=True,
+        )
+    else:
+        result = summarize(score(checkpoint, sentences, source))
+    print(f"forward perplexity   {result.forward:.2f}")
+    print(f"backward perplexity  {result.backward:.2f}")
+    print(f"average perplexity   {result.average:.2f}")
+    share = result.unknown / max(1, result.words)
+    print(
+        f"{result.sentences:,} sentences, {result.words:,} words, "
+        f"{result.unknown:,} outside the vocabulary ({share:.2%})"
+    )

@@ -1,0 +1,56 @@
+"""The third way into a biLM, ELMoForManyLangs': a learnt vector of the whole word beside the one
+of its spelling, projected together. Models without word vectors have only the spelling.
+"""
+
+# W words, C characters in a row, E word dim, F filters, D output dim
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from elmore.nn.char_cnn import CharCNN, CharCNNConfig
+
+
+class WordCharConfig(BaseModel):
+    """Two dictionaries: of characters, and of words unless `word_dim` is 0."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["dictionary"] = "dictionary"
+    characters: CharCNNConfig
+    """Without a projection of its own."""
+    n_words: int = Field(default=0, ge=0)
+    word_dim: int = Field(default=0, ge=0)
+    dim: int = Field(default=512, ge=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "WordCharConfig":
+        if self.characters.project:
+            raise ValueError("characters.project is true; words and characters share a projection")
+        if (self.n_words == 0) != (self.word_dim == 0):
+            raise ValueError(f"n_words={self.n_words} with word_dim={self.word_dim}")
+        return self
+
+    @property
+    def max_characters(self) -> int:
+        return self.characters.max_characters
+
+
+class WordChar(nn.Module):
+    """Rows are [word id,] character ids; the word's vector stands before its spelling's."""
+
+    def __init__(self, config: WordCharConfig):
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(config.n_words, config.word_dim) if config.word_dim else None
+        self.spell = CharCNN(config.characters)
+        self.project = nn.Linear(config.word_dim + config.characters.n_filters, config.dim)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.embed is None:
+            x = self.spell(rows)  # (W, F)
+        else:
+            x = torch.cat([self.embed(rows[:, 0]), self.spell(rows[:, 1:])], dim=-1)  # (W, E + F)
+        vectors: Tensor = self.project(x)  # (W, D)
+        return vectors

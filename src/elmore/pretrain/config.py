@@ -1,0 +1,50 @@
+"""Everything a pretraining run is, in one frozen config."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from elmore.models.bilm import BiLMConfig
+from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
+from elmore.nn.transformer import TransformerConfig
+from elmore.pretrain.batches import RowsConfig, SentencesConfig
+from elmore.pretrain.sentences import ReadingConfig
+from elmore.train.loop import LoopConfig
+
+BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
+
+
+class VocabularyConfig(BaseModel):
+    """Which words can be predicted, when the vocabulary is made from the corpus."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_count: int = Field(default=3, ge=1)
+    max_size: int | None = Field(default=None, ge=4)
+
+
+class PretrainConfig(BaseModel):
+    """A recipe's result: model, data, objective and loop."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: BiLMConfig = BiLMConfig()
+    softmax: SoftmaxConfig = SampledSoftmaxConfig()
+    batches: BatchesConfig = RowsConfig()
+    reading: ReadingConfig = ReadingConfig()
+    vocabulary: VocabularyConfig = VocabularyConfig()
+    loop: LoopConfig = LoopConfig()
+    epochs: float | None = Field(default=None, gt=0)
+    """Becomes loop.steps once the corpus has been counted."""
+    output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """On the vectors that predict."""
+    softmax_first: int = Field(default=500, ge=0)
+    """Starting from a model without a softmax: steps in which only the new softmax learns."""
+    valid_words: int | None = Field(default=50_000, ge=1)
+    """Words of the validation text that are used each time; null for all."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "PretrainConfig":
+        if isinstance(self.model.context, TransformerConfig) and self.batches.kind == "rows":
+            raise ValueError("a Transformer carries no state: use batches.kind=sentences")
+        return self

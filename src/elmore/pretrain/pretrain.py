@@ -1,0 +1,310 @@
+"""`pretrain`: a corpus and a config become a run folder that is at once an `Embedder` source."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elmore.atomic import atomic_file
+from elmore.checkpoint.checkpoint import Checkpoint, build_model, one_line
+from elmore.checkpoint.native import read_native
+from elmore.checkpoint.sources import load
+from elmore.errors import ConfigError, FormatError, InputError
+from elmore.models.bilm import BiLM
+from elmore.models.language_model import LanguageModel
+from elmore.nn.char_cnn import CharCNN
+from elmore.nn.lstm import LSTMConfig
+from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig, Softmax, build_softmax
+from elmore.nn.word_table import WordTableConfig
+from elmore.pretrain.batches import RowBatches, RowsConfig, SentenceBatches
+from elmore.pretrain.config import PretrainConfig
+from elmore.pretrain.objective import BiLMObjective
+from elmore.pretrain.sentences import (
+    Position,
+    SentenceStream,
+    Words,
+    find_files,
+    read_sentences,
+)
+from elmore.text.vocabulary import Vocabulary
+from elmore.train.loop import Loop, Progress, Report, checkpoints
+from elmore.train.world import World
+
+RUN, VOCABULARY = "run.json", "vocab.txt"
+_COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
+
+
+class Run(BaseModel):
+    """run.json: what a run is made of, so that it can be gone on with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    config: PretrainConfig
+    corpus: list[str]
+    valid: str | None = None
+    source: str | None = None
+    sentences: int
+    words: int
+    """Of the corpus, once through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    words: dict[str, int]
+    n_sentences: int
+    n_words: int
+
+
+Counting = Callable[[int], None]
+
+
+def pretrain(
+    corpus: Iterable[str | Path],
+    output: Path,
+    config: PretrainConfig,
+    *,
+    valid: Path | None = None,
+    vocabulary: Path | None = None,
+    source: str | Path | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    counting: Counting | None = None,
+) -> Progress:
+    """Train until the config says stop. With `resume`, from where the folder stands."""
+    world = World()
+    try:
+        going_on = resume and bool(checkpoints(output))
+        if not going_on and world.first:
+            _prepare(list(corpus), output, config, valid, vocabulary, source, resume, counting)
+        world.wait()
+        run = read_run(output)
+        if going_on:
+            run = _with_new_end(run, config, output)
+        objective = _objective(run, output, world, newest=checkpoints(output)[-1:])
+        loop = Loop(objective, _ending(run, world.size), output, world)
+        if going_on:
+            loop.resume()
+        return loop.run(report)
+    finally:
+        world.close()
+
+
+# Before the first step ----------------------------------------------------------------------------
+
+
+def _prepare(
+    corpus: list[str | Path],
+    output: Path,
+    config: PretrainConfig,
+    valid: Path | None,
+    vocabulary: Path | None,
+    source: str | Path | None,
+    resume: bool,
+    counting: Counting | None,
+) -> None:
+    """The run folder: vocabulary and run.json. An old run's folder is not written over."""
+    if (output / RUN).exists() and not resume:
+        raise InputError(f"{output} holds a run already; add --resume to go on, or remove it.")
+    files = find_files(corpus)
+    if valid is not None:
+        find_files([valid])
+    counts = count_words(files, config, counting)
+    words = _vocabulary(config, counts, vocabulary, source)
+    output.mkdir(parents=True, exist_ok=True)
+    with atomic_file(output / VOCABULARY) as path:
+        path.write_text("".join(words.lines()), encoding="utf-8")
+    run = Run(
+        config=config,
+        corpus=[str(path.resolve()) for path in files],
+        valid=None if valid is None else str(valid.resolve()),
+        source=None if source is None else str(source),
+        sentences=counts.n_sentences,
+        words=counts.n_words,
+    )
+    with atomic_file(output / RUN) as path:
+        path.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def count_words(files: list[Path], config: PretrainConfig, counting: Counting | None) -> Counts:
+    """One pass over the corpus, in memory that does not grow without bound."""
+    counts: Counter[str] = Counter()
+    n_sentences = n_words = 0
+    for path in files:
+        for words in read_sentences(path, config.reading):
+            counts.update(words)
+            n_sentences, n_words = n_sentences + 1, n_words + len(words)
+            if counting is not None and n_sentences % 10_000 == 0:
+                counting(n_words)
+            if len(counts) > _COUNTED_AT_MOST:
+                counts = Counter({word: n for word, n in counts.items() if n > 1})
+    if not n_sentences:
+        names = ", ".join(str(path) for path in files[:3])
+        raise InputError(f"{names}: no sentence found; expected one a line.")
+    return Counts(counts, n_sentences, n_words)
+
+
+def _vocabulary(
+    config: PretrainConfig, counts: Counts, given: Path | None, source: str | Path | None
+) -> Vocabulary:
+    if given is not None:
+        return Vocabulary.read(given)
+    if source is not None:
+        kept = load(source, softmax=True)
+        if kept.vocabulary is not None and kept.softmax is not None:
+            return kept.vocabulary
+    wanted = config.vocabulary
+    return Vocabulary.from_counts(
+        counts.words, min_count=wanted.min_count, max_size=wanted.max_size
+    )
+
+
+def read_run(folder: Path) -> Run:
+    path = folder / RUN
+    try:
+        return Run.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        raise FormatError(f"{path}: {one_line(error)}.") from None
+
+
+def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
+    """Resuming may change how long the run goes on, and nothing that made its numbers."""
+    old, new = run.config.model_dump(), config.model_dump()
+    free = {"steps", "minutes", "log_steps", "checkpoint_minutes", "valid_steps", "keep"}
+    for values in (old, new):
+        values.pop("epochs")
+        values["loop"] = {k: v for k, v in values["loop"].items() if k not in free}
+    if old != new:
+        name = _first_difference(old, new)
+        raise ConfigError(
+            f"{output / RUN}: {name} differs from what is asked for now; a run is resumed with "
+            "the config it was started with (only its length may change)."
+        )
+    return run.model_copy(update={"config": config})
+
+
+def _first_difference(old: Any, new: Any, path: str = "") -> str:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return f"{path} ({json.dumps(old)} there, {json.dumps(new)} now)"
+    name = next(k for k in {**old, **new} if old.get(k) != new.get(k))
+    return _first_difference(old.get(name), new.get(name), f"{path}.{name}".lstrip("."))
+
+
+def _ending(run: Run, n_processes: int) -> Any:
+    """Epochs as steps."""
+    loop, batches = run.config.loop, run.config.batches
+    if run.config.epochs is None:
+        return loop
+    if isinstance(batches, RowsConfig):
+        once = (run.words + run.sentences) / (batches.rows * batches.steps)
+    else:
+        once = (run.words + 2 * run.sentences) / batches.words
+    steps = math.ceil(run.config.epochs * once / (n_processes * loop.accumulate))
+    return loop.model_copy(update={"steps": min(steps, loop.steps or steps)})
+
+
+# The objective ------------------------------------------------------------------------------------
+
+
+def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLMObjective:
+    config, vocabulary = run.config, Vocabulary.read(folder / VOCABULARY)
+    torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
+    checkpoint, fresh_softmax = _start(run, vocabulary, newest)
+    softmax = _softmax(config, checkpoint, len(vocabulary))
+    model = LanguageModel(checkpoint.model, softmax, config.output_dropout)
+    model = model.requires_grad_(True).train().to(world.device())
+    speller = Checkpoint(model=checkpoint.model, vocabulary=vocabulary).speller()
+    files, seed = [Path(name) for name in run.corpus], config.loop.seed
+
+    def open_stream(direction: Literal["forward", "backward"], start: Position) -> SentenceStream:
+        return SentenceStream(
+            files,
+            config.reading,
+            seed=(seed, direction == "backward"),
+            rank=world.rank,
+            n_ranks=world.size,
+            start=start,
+        )
+
+    batches: RowBatches | SentenceBatches
+    if isinstance(config.batches, RowsConfig):
+        batches = RowBatches(open_stream, config.batches, speller, vocabulary)
+    else:
+        batches = SentenceBatches(open_stream, config.batches, speller, vocabulary, seed)
+    valid = _valid(run)
+    first = config.softmax_first if run.source is not None and fresh_softmax else 0
+    return BiLMObjective(model, batches, vocabulary, valid, softmax_first=first)
+
+
+def _start(run: Run, vocabulary: Vocabulary, newest: list[Path]) -> tuple[Checkpoint, bool]:
+    """The weights to begin with: the run's own, a source's, or new ones."""
+    if newest:
+        first = run.source is not None and load(run.source, softmax=True).softmax is None
+        return read_native(newest[0], softmax=True), first
+    if run.source is None:
+        words = run.config.model.words
+        if isinstance(words, WordTableConfig) and words.n_words != len(vocabulary):
+            raise ConfigError(
+                f"model.words.n_words is {words.n_words}, but the vocabulary has "
+                f"{len(vocabulary)} words; they must be equal."
+            )
+        return Checkpoint(model=new_model(run.config)), True
+    source = load(run.source, softmax=True)
+    model = _with_dropout(source.model, run.config)
+    kept = source.softmax if source.vocabulary is not None else None
+    return Checkpoint(model=model, vocabulary=source.vocabulary, softmax=kept), kept is None
+
+
+def new_model(config: PretrainConfig) -> BiLM:
+    model = BiLM(config.model)
+    if isinstance(model.words, CharCNN):
+        model.words.reset_parameters()
+    return model
+
+
+def _with_dropout(model: BiLM, config: PretrainConfig) -> BiLM:
+    """The source's sizes, the recipe's dropout."""
+    context, wanted = model.config.context, config.model.context
+    if isinstance(context, LSTMConfig) and isinstance(wanted, LSTMConfig):
+        context = context.model_copy(update={"dropout": wanted.dropout})
+    new = model.config.model_copy(update={"context": context})
+    return build_model(new, model.state_dict(), "source")
+
+
+def _softmax(
+    config: PretrainConfig, checkpoint: Checkpoint, n_words: int
+) -> Softmax | AdaptiveSoftmax:
+    kept = checkpoint.softmax
+    if kept is None:
+        return build_softmax(config.softmax, n_words, checkpoint.model.config.context.dim)
+    if isinstance(kept, AdaptiveSoftmax):
+        return kept
+    if isinstance(config.softmax, AdaptiveSoftmaxConfig):
+        raise ConfigError("softmax.kind is adaptive, but the model begun from has a plain softmax.")
+    wanted = build_softmax(config.softmax, 2, 1)
+    assert isinstance(wanted, Softmax)
+    samples = None if not wanted.sparse else min(config.softmax.n_samples, n_words - 1)  # type: ignore[union-attr]
+    return Softmax.from_linear(kept, samples)
+
+
+def _valid(run: Run) -> list[Words]:
+    """The first `valid_words` words of the validation text, whole sentences."""
+    if run.valid is None:
+        return []
+    sentences: list[Words] = []
+    n_words = 0
+    for words in read_sentences(Path(run.valid), run.config.reading):
+        sentences.append(words)
+        n_words += len(words)
+        if run.config.valid_words is not None and n_words >= run.config.valid_words:
+            break
+    if not sentences:
+        raise InputError(f"{run.valid}: no sentence found; expected one a line.")
+    return sentences

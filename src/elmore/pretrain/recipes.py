@@ -1,0 +1,173 @@
+"""Recipes: functions that return a whole config. A variant calls one and changes a field; a file of
+your own works too: `--recipe my_runs.py:name`. Overrides `a.b=c` are strict.
+"""
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from elmore.checkpoint.checkpoint import one_line
+from elmore.errors import ConfigError
+from elmore.models.bilm import BiLMConfig
+from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.lstm import LSTMConfig
+from elmore.nn.softmax import SampledSoftmaxConfig
+from elmore.nn.transformer import TransformerConfig
+from elmore.pretrain.batches import RowsConfig, SentencesConfig
+from elmore.pretrain.config import PretrainConfig, VocabularyConfig
+from elmore.pretrain.sentences import ReadingConfig
+from elmore.train.loop import LoopConfig
+from elmore.train.optimizer import AdagradConfig, AdamWConfig
+from elmore.train.schedule import CosineSchedule, NoamSchedule
+
+
+def _published(dim: int, cell_dim: int, n_highway: int) -> PretrainConfig:
+    """bilm-tf's training of the 2018 models, at the given size."""
+    return PretrainConfig(
+        model=BiLMConfig(
+            words=CharCNNConfig(dim=dim, n_highway=n_highway),
+            context=LSTMConfig(dim=dim, cell_dim=cell_dim, dropout=0.1),
+        ),
+        softmax=SampledSoftmaxConfig(n_samples=8192),
+        batches=RowsConfig(rows=128, steps=20),
+        loop=LoopConfig(
+            optimizer=AdagradConfig(lr=0.2, initial_accumulator=1.0), clip=10.0, loss_scale=20.0
+        ),
+        epochs=10,
+        output_dropout=0.1,
+    )
+
+
+def elmo_small() -> PretrainConfig:
+    """2×1024, projected to 128: 13.6M parameters."""
+    return _published(dim=128, cell_dim=1024, n_highway=1)
+
+
+def elmo_medium() -> PretrainConfig:
+    """2×2048, projected to 256: 28.0M parameters."""
+    return _published(dim=256, cell_dim=2048, n_highway=1)
+
+
+def elmo_original() -> PretrainConfig:
+    """2×4096, projected to 512: 93.6M parameters."""
+    return _published(dim=512, cell_dim=4096, n_highway=2)
+
+
+def elmo_transformer() -> PretrainConfig:
+    """AllenNLP's bidirectional_language_model.jsonnet."""
+    return PretrainConfig(
+        model=BiLMConfig(
+            words=CharCNNConfig(dim=512, n_highway=2, layer_norm=True),
+            context=TransformerConfig(
+                dim=512, ff_dim=2048, n_layers=6, n_heads=8, dropout=0.1, input_dropout=0.1
+            ),
+        ),
+        softmax=SampledSoftmaxConfig(n_samples=8192),
+        batches=SentencesConfig(words=2000, max_words=400),
+        vocabulary=VocabularyConfig(min_count=3),
+        loop=LoopConfig(
+            optimizer=AdamWConfig(lr=1.0), schedule=NoamSchedule(dim=512, warmup=6000), clip=None
+        ),
+        epochs=10,
+        output_dropout=0.1,
+    )
+
+
+def elmo_laptop() -> PretrainConfig:
+    """The best model for an hour on two cores: small filters, cosine to the end of the time."""
+    return PretrainConfig(
+        model=BiLMConfig(
+            words=CharCNNConfig(
+                dim=128, n_highway=1, filters=((1, 32), (2, 64), (3, 128), (4, 128), (5, 160))
+            ),
+            context=LSTMConfig(dim=128, cell_dim=512, dropout=0.1),
+        ),
+        softmax=SampledSoftmaxConfig(n_samples=2048),
+        batches=RowsConfig(rows=64, steps=20),
+        reading=ReadingConfig(block=20, buffer=2000),
+        vocabulary=VocabularyConfig(min_count=3, max_size=50_000),
+        loop=LoopConfig(
+            minutes=60,
+            optimizer=AdamWConfig(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.01),
+            schedule=CosineSchedule(warmup=200),
+            clip=1.0,
+        ),
+    )
+
+
+RECIPES: dict[str, Callable[[], PretrainConfig]] = {
+    "elmo-small": elmo_small,
+    "elmo-medium": elmo_medium,
+    "elmo-original": elmo_original,
+    "elmo-transformer": elmo_transformer,
+    "elmo-laptop": elmo_laptop,
+}
+
+
+def find_recipe(name: str) -> PretrainConfig:
+    """A recipe of ours by name, or `file.py:function`."""
+    if name in RECIPES:
+        return RECIPES[name]()
+    file, _, function = name.rpartition(":")
+    if not file.endswith(".py"):
+        names = ", ".join(RECIPES)
+        raise ConfigError(f"No recipe {name!r}; expected one of {names}, or my_runs.py:name.")
+    config = _from_file(Path(file), function)
+    if not isinstance(config, PretrainConfig):
+        raise ConfigError(f"{name} returned a {type(config).__name__}; expected a PretrainConfig.")
+    return config
+
+
+def _from_file(path: Path, function: str) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise ConfigError(f"{path}: no such file; a recipe is written my_runs.py:name.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, function, None)):
+        raise ConfigError(f"{path}: no function {function!r} there.")
+    return getattr(module, function)()
+
+
+def override(config: PretrainConfig, settings: Iterable[str]) -> PretrainConfig:
+    """Apply `a.b=c`, each value read as JSON or else as text. Unknown names are errors."""
+    values = config.model_dump()
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: expected name=value, as in loop.clip=5.")
+        _set(values, path.split("."), _value(text), setting)
+    try:
+        return PretrainConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"--set: {one_line(error)}.") from None
+
+
+def _set(values: dict[str, Any], path: list[str], value: Any, setting: str) -> None:
+    for name in path[:-1]:
+        if not isinstance(values.get(name), dict):
+            raise ConfigError(f"--set {setting}: no section {name!r}; there are {_names(values)}.")
+        values = values[name]
+    if path[-1] not in values and path[-1] != "kind":
+        raise ConfigError(f"--set {setting}: no {path[-1]!r} there; there are {_names(values)}.")
+    if path[-1] == "kind" and values.get("kind") != value:
+        values.clear()  # another kind has settings of its own
+    if isinstance(values.get(path[-1]), dict) and isinstance(value, dict):
+        values[path[-1]].update(value)
+        return
+    values[path[-1]] = value
+
+
+def _names(values: dict[str, Any]) -> str:
+    return ", ".join(values)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
