@@ -19,6 +19,7 @@ from tests.checkpoint.foreign_models import (
     N_ROWS,
     TASK,
     TOKENS,
+    TRANSFORMER,
     make_task,
     make_transformer,
     pack_tar,
@@ -103,6 +104,12 @@ VARIETIES: dict[str, dict[str, Any]] = {
     "tanh, no highway": transformer_with({"activation": "tanh", "num_highway": 0}),
     "a dense softmax": transformer_with(sparse_embeddings=False),
     "a full softmax": transformer_with(sparse_embeddings=False, num_samples=None),
+    "a square full softmax": transformer_with(
+        {"projection_dim": N_ROWS},
+        sparse_embeddings=False,
+        num_samples=None,
+        contextualizer=TRANSFORMER["model"]["contextualizer"] | {"input_dim": N_ROWS},
+    ),
 }
 
 

@@ -10,13 +10,16 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from elmore.checkpoint import archive as archive_module
 from elmore.checkpoint.archive import is_archive, unpacked
-from elmore.checkpoint.sources import load
+from elmore.checkpoint.sources import load, save
+from elmore.embedder import Embedder
 from elmore.errors import FormatError
 from tests.checkpoint.foreign_models import make_manylangs, make_transformer, pack_tar, pack_zip
+from tests.tiny_models import SENTENCES, WORDS, make
 
 
 def tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
@@ -207,3 +210,23 @@ def test_models_in_folders_inside_are_found(tmp_path: Path):
     make_manylangs(tmp_path / "model")
     path = pack_zip(tmp_path / "model", tmp_path / "a.zip", "deep/er/")
     assert load(path).model.config.words.kind == "dictionary"
+
+
+@pytest.mark.parametrize("inside", ["", "155/"])
+def test_a_zip_of_hdf5_options_and_vocabulary_is_a_model(tmp_path: Path, inside: str):
+    tiny = make(tmp_path / "model")
+    (tmp_path / "model" / "vocab.txt").write_text("".join(w + "\n" for w in WORDS), "utf-8")
+    (tmp_path / "model" / "meta.json").write_text('{"id": 155}')
+    checkpoint = load(pack_zip(tmp_path / "model", tmp_path / "155.zip", inside))
+    assert checkpoint.vocabulary is not None
+    assert checkpoint.vocabulary.words == WORDS
+    for words, found in zip(SENTENCES, Embedder(checkpoint).embed(SENTENCES), strict=True):
+        np.testing.assert_allclose(found.layers, tiny.layers(words)[0], rtol=0, atol=5e-6)
+
+
+def test_a_native_folder_may_be_packed_too(tmp_path: Path):
+    make_transformer(tmp_path / "model")
+    save(load(tmp_path / "model", softmax=True), tmp_path / "native")
+    packed = pack_tar(tmp_path / "native", tmp_path / "native.tar.gz")
+    assert Embedder.load(packed).fingerprint == Embedder.load(tmp_path / "model").fingerprint
+    assert load(packed, softmax=True).softmax is not None

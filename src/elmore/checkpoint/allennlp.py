@@ -109,12 +109,13 @@ def _read_transformer(
     read |= _read_stacks(tensors, shape)
     tensors.expect_nothing_else(("_contextualizer.", "_text_field_embedder."))
     model = build_model(shape, read, tensors.where)
-    output = _read_softmax(tensors, config, shape.context.dim)
-    words = _read_vocabulary(folder / VOCABULARY, output)
+    by_word = config["model"].get("num_samples") is not None
+    n_words = _softmax_rows(tensors, by_word)
+    dim = shape.context.dim
+    output = _read_softmax(tensors, n_words, dim, by_word) if softmax and n_words else None
+    words = _read_vocabulary(folder / VOCABULARY, n_words)
     check_vocabulary(words, model, output, str(folder / VOCABULARY))
-    return Checkpoint(
-        model=model, vocabulary=words, softmax=output if softmax else None, options=config
-    )
+    return Checkpoint(model=model, vocabulary=words, softmax=output, options=config)
 
 
 def _embedder_name(tensors: TorchTensors) -> str:
@@ -215,29 +216,31 @@ def _read_norm(tensors: TorchTensors, name: str, dim: int, at: str) -> dict[str,
     return {f"{at}.{part}": tensors.take(f"{name}.{part}", (dim,)) for part in ("gamma", "beta")}
 
 
-def _read_softmax(tensors: TorchTensors, config: dict[str, Any], dim: int) -> nn.Linear | None:
-    """Stored as tables when sparse, as (V, D) when trained by samples, else as (D, V)."""
+def _softmax_rows(tensors: TorchTensors, by_word: bool) -> int | None:
+    """V. Stored as tables when sparse, as (V, D) when trained by samples, else as (D, V)."""
     if (sparse := f"{_SOFTMAX}w.weight") in tensors:
-        n_words = tensors.shape(sparse, 2)[0]
-        weight = tensors.take(sparse, (n_words, dim))
-        return build_softmax(weight, tensors.take(f"{_SOFTMAX}b.weight", (n_words, 1))[:, 0])
+        return tensors.shape(sparse, 2)[0]
     if (plain := f"{_SOFTMAX}w") not in tensors:
         return None
-    sampled = config["model"].get("num_samples") is not None
-    n_words = tensors.shape(plain, 2)[0 if sampled else 1]
-    weight = tensors.take(plain, (n_words, dim) if sampled else (dim, n_words))
-    weight = weight if sampled else weight.T.contiguous()
+    return tensors.shape(plain, 2)[0 if by_word else 1]
+
+
+def _read_softmax(tensors: TorchTensors, n_words: int, dim: int, by_word: bool) -> nn.Linear:
+    if (sparse := f"{_SOFTMAX}w.weight") in tensors:
+        weight = tensors.take(sparse, (n_words, dim))
+        return build_softmax(weight, tensors.take(f"{_SOFTMAX}b.weight", (n_words, 1))[:, 0])
+    weight = tensors.take(f"{_SOFTMAX}w", (n_words, dim) if by_word else (dim, n_words))
+    weight = weight if by_word else weight.T.contiguous()
     return build_softmax(weight, tensors.take(f"{_SOFTMAX}b", (n_words,)))
 
 
-def _read_vocabulary(path: Path, softmax: nn.Linear | None) -> Vocabulary | None:
+def _read_vocabulary(path: Path, n_rows: int | None) -> Vocabulary | None:
     """The line of a word is its row. Padding has no line but is counted: the last row is spare,
     never a target, yet always in the softmax's sum, so it gets padding's name."""
     if not path.is_file():
         return None
     words = Vocabulary.read(path)
-    spare = softmax is not None and softmax.out_features == len(words) + 1
-    return Vocabulary([*words.words, _PADDING]) if spare else words
+    return Vocabulary([*words.words, _PADDING]) if n_rows == len(words) + 1 else words
 
 
 def _section(path: Path, config: object, name: str) -> dict[str, Any]:

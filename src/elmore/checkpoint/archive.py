@@ -23,6 +23,7 @@ _MAX_BYTES = 1 << 36
 _PIECE = 1 << 20
 _WANTED = {
     ".json", ".th", ".txt", ".hdf5", ".h5", ".pkl", ".dic", ".index", ".safetensors",
+    ".options_file",
 }  # fmt: skip
 
 
@@ -145,8 +146,8 @@ def _target(archive: Path, folder: Path, name: str) -> Path | None:
 
 
 def _is_wanted(path: PurePosixPath) -> bool:
-    """Also `checkpoint` and `….data-00000-of-00001` of TensorFlow, and AllenNLP's `fta/…`."""
-    special = path.name == "checkpoint" or ".data-" in path.name or "fta" in path.parts
+    """By its ending; TensorFlow also has `checkpoint` and `model.ckpt-N.data-00000-of-00001`."""
+    special = path.name == "checkpoint" or ".data-" in path.name
     return path.suffix in _WANTED or special
 
 

@@ -25,6 +25,7 @@ from elmore.checkpoint.checkpoint import (
     one_line,
 )
 from elmore.errors import FormatError
+from elmore.hdf5_file import hdf5_file
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
@@ -70,11 +71,11 @@ def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Pa
     model = checkpoint.model
     refuse_unwritable(model.config)
     text = json.dumps(options_from_config(model.config, checkpoint.options), indent=2)
-    with atomic_file(weights) as path, h5py.File(path, "w") as file:
+    with atomic_file(weights) as path, hdf5_file(path) as (file, _):
         for name, array in _write_tensors(model):
             file.create_dataset(name, data=array)
     if softmax is not None and isinstance(checkpoint.softmax, nn.Linear):  # not one in clusters
-        with atomic_file(softmax) as path, h5py.File(path, "w") as file:
+        with atomic_file(softmax) as path, hdf5_file(path) as (file, _):
             file.create_dataset("softmax/W", data=_numpy(checkpoint.softmax.weight))
             file.create_dataset("softmax/b", data=_numpy(checkpoint.softmax.bias))
     with atomic_file(options) as path:

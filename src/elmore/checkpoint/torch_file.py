@@ -109,6 +109,8 @@ def _is_plain_zip(path: Path) -> bool:
     with zipfile.ZipFile(path) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise FormatError(f"{path}: its tensors are compressed, which torch.save never does.")
+        if (damaged := archive.testzip()) is not None:  # torch itself does not look
+            raise FormatError(f"{path}: the checksum of '{damaged}' is wrong; copy it again.")
     return True
 
 

@@ -1,6 +1,5 @@
 """`elmore pretrain`: a language model of your own, from any corpus, resumable at any moment."""
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,7 +65,7 @@ def pretrain(
         print(f"{output}: step {progress.step:,}, {progress.seconds / 60:.1f} minutes", end="")
         print(f", best perplexity {progress.best:.2f}" if progress.best else "")
     if progress.interrupted:
-        stopped = KeyboardInterrupt(signal.SIGINT)
+        stopped = KeyboardInterrupt(progress.interrupted)
         stopped.add_note(f"Saved at step {progress.step:,}; go on with --resume.")
         raise stopped
 
@@ -85,11 +84,9 @@ def _config(
 
     changes = [*settings, f'reading.errors="{errors.value}"']
     changes += ["reading.tokenize=true"] if tokenize else []
-    if steps or epochs or minutes:
-        changes += ["loop.steps=null", "loop.minutes=null", "epochs=null"]
-    changes += [f"loop.steps={steps}"] if steps else []
-    changes += [f"epochs={epochs}"] if epochs else []
-    changes += [f"loop.minutes={minutes}"] if minutes else []
+    ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
+    if any(end is not None for end in ends.values()):
+        changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
     return override(find_recipe(recipe), changes)
 
 

@@ -15,8 +15,9 @@ from elmore.dump.config import STDOUT, DumpConfig, check_layers, check_target
 from elmore.dump.parts import Parts, Run
 from elmore.dump.signals import StopSignals
 from elmore.dump.windows import Reader, SentenceMap, Window, embedded
-from elmore.dump.writers import Hdf5Writer, JsonlWriter, NpzWriter, Tally, Writer, hdf5_file
+from elmore.dump.writers import Hdf5Writer, JsonlWriter, NpzWriter, Tally, Writer
 from elmore.embedder import Embedder
+from elmore.hdf5_file import hdf5_file
 
 
 @dataclass(slots=True)

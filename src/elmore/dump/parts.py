@@ -15,9 +15,10 @@ from elmore.atomic import atomic_file, cannot_write
 from elmore.dump.config import DumpConfig, partial_folder
 from elmore.dump.signals import StopSignals
 from elmore.dump.windows import Reader, SentenceMap, Window
-from elmore.dump.writers import Hdf5Writer, Tally, hdf5_file
+from elmore.dump.writers import Hdf5Writer, Tally
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
+from elmore.hdf5_file import hdf5_file
 
 RUN = "run.json"
 RECORD = "elmore"  # the attribute of a part, and of the finished file

@@ -1,13 +1,9 @@
 """One class per file format: items are added one at a time, and nothing is held in memory."""
 
 # L layers, n words, D vector dim
-import io
 import json
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Protocol
 
 import h5py
@@ -15,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.dump.windows import Item, SentenceMap, Window
+from elmore.hdf5_file import Disk
 
 MAP = "sentence_to_index"
 SENTENCE = "sentence"  # the attribute that keeps a sentence whose key had to be altered
@@ -63,7 +60,7 @@ def _key(item: Item, use_sentence_keys: bool) -> str:
 class Hdf5Writer:
     """AllenNLP's layout: a dataset per line, and `sentence_to_index`."""
 
-    def __init__(self, file: h5py.File, disk: "Disk", use_sentence_keys: bool):
+    def __init__(self, file: h5py.File, disk: Disk, use_sentence_keys: bool):
         self._file, self._disk, self._by_sentence = file, disk, use_sentence_keys
 
     def add(self, item: Item) -> bool:
@@ -124,63 +121,3 @@ class JsonlWriter:
 def _nested(numbers: NDArray[np.str_]) -> str:
     parts = numbers.tolist() if numbers.ndim == 1 else [_nested(part) for part in numbers]
     return f"[{', '.join(parts)}]"
-
-
-# Files ------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def hdf5_file(path: Path) -> Iterator[tuple[h5py.File, "Disk"]]:
-    """A new HDF5 file whose every write is known to have reached the system."""
-    with path.open("w+b", buffering=0) as raw:
-        disk = Disk(raw)
-        with h5py.File(disk, "w") as file:
-            yield file, disk
-        disk.check()
-
-
-class Disk:
-    """The file under an HDF5 file. The HDF5 library loses some write errors and crashes after
-    others, so it is told that all went well, and whoever fills the file asks `check`."""
-
-    def __init__(self, raw: io.FileIO):
-        self._raw = raw
-        self._error: OSError | None = None
-
-    def check(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def write(self, data: memoryview) -> int:
-        try:
-            done = 0
-            while self._error is None and done < len(data):
-                done += self._raw.write(data[done:]) or 0
-        except OSError as error:
-            self._error = error
-        return len(data)
-
-    def truncate(self, size: int) -> int:
-        try:
-            self._raw.truncate(size)
-        except OSError as error:
-            self._error = self._error or error
-        return size
-
-    def readinto(self, buffer: memoryview) -> int:
-        done = 0
-        while done < len(buffer) and (got := self._raw.readinto(buffer[done:])):
-            done += got
-        return done
-
-    def read(self, size: int = -1) -> bytes:
-        return self._raw.read(size) or b""
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._raw.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._raw.tell()
-
-    def flush(self) -> None:
-        """Nothing waits: the file is unbuffered."""

@@ -61,7 +61,8 @@ class CharCNN(nn.Module):
     def __init__(self, config: CharCNNConfig):
         super().__init__()
         self.config = config
-        self.embed = nn.Embedding(config.n_characters, config.char_dim)
+        table = torch.empty(config.n_characters, config.char_dim)
+        self.embed = nn.Embedding(config.n_characters, config.char_dim, _weight=table)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(config.char_dim, count, width) for width, count in config.filters
         )
@@ -70,6 +71,8 @@ class CharCNN(nn.Module):
         self.highway = Highway(config.dim if early else config.n_filters, config.n_highway)
         self.project = nn.Linear(config.n_filters, config.dim) if config.project else nn.Identity()
         self.norm = LayerNorm(config.dim, config.norm_eps) if config.layer_norm else nn.Identity()
+        if not table.is_meta:  # drawing numbers for no storage imports half of torch
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """As the original began."""

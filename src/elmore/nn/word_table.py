@@ -3,6 +3,7 @@
 # W words, D output dim
 from typing import Literal
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
@@ -23,7 +24,10 @@ class WordTable(nn.Module):
     def __init__(self, config: WordTableConfig):
         super().__init__()
         self.config = config
-        self.embed = nn.Embedding(config.n_words, config.dim)
+        table = torch.empty(config.n_words, config.dim)
+        self.embed = nn.Embedding(config.n_words, config.dim, _weight=table)
+        if not table.is_meta:
+            nn.init.normal_(table)
 
     def forward(self, rows: Tensor) -> Tensor:
         vectors: Tensor = self.embed(rows.squeeze(1))  # (W, 1) -> (W, D)

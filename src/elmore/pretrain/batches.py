@@ -18,6 +18,7 @@ from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
 from elmore.text.vocabulary import Vocabulary
 
 IntArray = NDArray[np.int64]
+_LINK = 1000
 OpenStream = Callable[[Literal["forward", "backward"], Position], SentenceStream]
 
 
@@ -107,10 +108,11 @@ class _Direction:
         predicted: Words = []
         while len(read) < n_steps:
             if not row:
-                row.extend(marked(words, backward=self.backward) for words in next(self.stream))
+                for words in next(self.stream):
+                    row += _linked(marked(words, backward=self.backward))
             sequence, n = row[0], n_steps - len(read)
-            # The last word is only ever predicted: after it the next sentence begins.
-            read += sequence[:-1][:n]
+            # The last word is only ever predicted: after it the next sequence begins.
+            read += sequence[: min(n, len(sequence) - 1)]
             predicted += sequence[1 : n + 1]
             row[0] = sequence[n:]
             if len(row[0]) <= 1:
@@ -122,6 +124,13 @@ class _Direction:
             "position": asdict(self.stream.position),
             "pending": ["\n".join(" ".join(words) for words in row) for row in self.pending],
         }
+
+
+def _linked(sequence: Words) -> Iterator[Words]:
+    """A long sequence in pieces, each beginning with the word its forerunner ends with: read the
+    same, without copying what is left of a million words at every cut."""
+    for start in range(0, len(sequence) - 1, _LINK):
+        yield sequence[start : start + _LINK + 1]
 
 
 def _unpacked(text: str) -> list[Words]:
@@ -167,18 +176,16 @@ class SentenceBatches:
         self.speller, self.vocabulary = speller, vocabulary
         self._start(Position(), 0)
 
-    def _start(self, position: Position, skip: int) -> None:
-        self.stream = self.open_stream("forward", position)
-        self.window_start, self.taken, self._skip = position, 0, skip
+    def _start(self, window_start: Position, taken: int) -> None:
+        self.stream = self.open_stream("forward", window_start)
+        self.window_start, self.taken = window_start, taken
 
     def __iter__(self) -> Iterator[SentenceBatch]:
         while True:
-            self.window_start, self.taken = self.stream.position, 0
-            for batch in self._window():
+            for batch in self._window()[self.taken :]:
                 self.taken += 1
-                if self.taken > self._skip:
-                    self._skip = 0
-                    yield sentence_batch(batch, self.speller, self.vocabulary)
+                yield sentence_batch(batch, self.speller, self.vocabulary)
+            self.window_start, self.taken = self.stream.position, 0
 
     def _window(self) -> list[list[Words]]:
         sentences: list[Words] = []

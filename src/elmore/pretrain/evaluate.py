@@ -192,5 +192,6 @@ def _perplexity(
     if n == 0:
         raise InputError("No sentence to evaluate; expected one a line.")
     means = (forward / n, backward / n, (forward + backward) / (2 * n))
-    forward, backward, average = (math.exp(-mean) for mean in means)
+    # a model gone astray has no perplexity a float can hold
+    forward, backward, average = (math.exp(-m) if -m < 700 else math.inf for m in means)
     return Perplexity(forward, backward, average, n_sentences, n_words, unknown)

@@ -17,6 +17,7 @@ from elmore.nn.softmax import Softmax
 from elmore.pretrain.batches import RowBatch, RowBatches, SentenceBatch, SentenceBatches
 from elmore.pretrain.evaluate import Perplexity, perplexity
 from elmore.pretrain.sentences import Words
+from elmore.text.dictionary import DictionarySpeller
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss
 
@@ -32,9 +33,11 @@ class BiLMObjective:
         valid: list[Words],
         *,
         softmax_first: int = 0,
+        dictionary: DictionarySpeller | None = None,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
+        self.dictionary = dictionary
         self.device = next(model.parameters()).device
         softmax = model.softmax
         self.sparse: set[nn.Parameter] = set(softmax.parameters()) if softmax.sparse else set()
@@ -108,4 +111,9 @@ class BiLMObjective:
     def checkpoint(self) -> Checkpoint:
         softmax = self.model.softmax
         kept = softmax.linear() if isinstance(softmax, Softmax) else softmax
-        return Checkpoint(model=self.model.bilm, vocabulary=self.vocabulary, softmax=kept)
+        return Checkpoint(
+            model=self.model.bilm,
+            vocabulary=self.vocabulary,
+            softmax=kept,
+            dictionary=self.dictionary,
+        )

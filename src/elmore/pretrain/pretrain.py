@@ -4,7 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +18,9 @@ from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.bilm import BiLM
 from elmore.models.language_model import LanguageModel
-from elmore.nn.char_cnn import CharCNN
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig, Softmax, build_softmax
+from elmore.nn.transformer import BiTransformer
 from elmore.nn.word_table import WordTableConfig
 from elmore.pretrain.batches import RowBatches, RowsConfig, SentenceBatches
 from elmore.pretrain.config import PretrainConfig
@@ -85,6 +85,7 @@ def pretrain(
         world.wait()
         run = read_run(output)
         if going_on:
+            _refuse_other_data(run, list(corpus), valid, source, output)
             run = _with_new_end(run, config, output)
         objective = _objective(run, output, world, newest=checkpoints(output)[-1:])
         loop = Loop(objective, _ending(run, world.size), output, world)
@@ -152,16 +153,27 @@ def count_words(files: list[Path], config: PretrainConfig, counting: Counting | 
 def _vocabulary(
     config: PretrainConfig, counts: Counts, given: Path | None, source: str | Path | None
 ) -> Vocabulary:
+    kept = None if source is None else _fixed_vocabulary(load(source, softmax=True))
     if given is not None:
-        return Vocabulary.read(given)
-    if source is not None:
-        kept = load(source, softmax=True)
-        if kept.vocabulary is not None and kept.softmax is not None:
-            return kept.vocabulary
+        words = Vocabulary.read(given)
+        if kept is not None and kept.words != words.words:
+            raise ConfigError(
+                f"{given}: not the vocabulary of {source}, whose rows are tied to its own words; "
+                "leave out --vocabulary."
+            )
+        return words
+    if kept is not None:
+        return kept
     wanted = config.vocabulary
     return Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )
+
+
+def _fixed_vocabulary(source: Checkpoint) -> Vocabulary | None:
+    """The words that a softmax or a word table has rows for."""
+    tied = source.softmax is not None or isinstance(source.model.config.words, WordTableConfig)
+    return source.vocabulary if tied else None
 
 
 def read_run(folder: Path) -> Run:
@@ -172,6 +184,26 @@ def read_run(folder: Path) -> Run:
         raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValidationError as error:
         raise FormatError(f"{path}: {one_line(error)}.") from None
+
+
+def _refuse_other_data(
+    run: Run,
+    corpus: list[str | Path],
+    valid: Path | None,
+    source: str | Path | None,
+    output: Path,
+) -> None:
+    now = {
+        "corpus": [str(path.resolve()) for path in find_files(corpus)],
+        "valid": run.valid if valid is None else str(valid.resolve()),
+        "source": run.source if source is None else str(source),
+    }
+    old = {"corpus": run.corpus, "valid": run.valid, "source": run.source}
+    if old != now:
+        raise ConfigError(
+            f"{output / RUN}: {_first_difference(old, now)}; a run is resumed with the text it was "
+            "started with."
+        )
 
 
 def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
@@ -217,10 +249,14 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
     config, vocabulary = run.config, Vocabulary.read(folder / VOCABULARY)
     torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
     checkpoint, fresh_softmax = _start(run, vocabulary, newest)
+    if isinstance(checkpoint.model.context, BiTransformer) and config.batches.kind == "rows":
+        raise ConfigError(
+            f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
+        )
     softmax = _softmax(config, checkpoint, len(vocabulary))
     model = LanguageModel(checkpoint.model, softmax, config.output_dropout)
-    model = model.requires_grad_(True).train().to(world.device())
-    speller = Checkpoint(model=checkpoint.model, vocabulary=vocabulary).speller()
+    model = _at_home(model.requires_grad_(True).train().to(world.device()))
+    speller = replace(checkpoint, vocabulary=vocabulary).speller()
     files, seed = [Path(name) for name in run.corpus], config.loop.seed
 
     def open_stream(direction: Literal["forward", "backward"], start: Position) -> SentenceStream:
@@ -239,15 +275,28 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
     else:
         batches = SentenceBatches(open_stream, config.batches, speller, vocabulary, seed)
     valid = _valid(run)
-    first = config.softmax_first if run.source is not None and fresh_softmax else 0
-    return BiLMObjective(model, batches, vocabulary, valid, softmax_first=first)
+    first = config.softmax_first * config.loop.accumulate if fresh_softmax else 0
+    return BiLMObjective(
+        model,
+        batches,
+        vocabulary,
+        valid,
+        softmax_first=first,
+        dictionary=checkpoint.dictionary,
+    )
+
+
+def _at_home(model: LanguageModel) -> LanguageModel:
+    """In memory of its own: weights mapped from a file may lie where sums round differently."""
+    for p in model.parameters():
+        p.data = p.data.clone()
+    return model
 
 
 def _start(run: Run, vocabulary: Vocabulary, newest: list[Path]) -> tuple[Checkpoint, bool]:
-    """The weights to begin with: the run's own, a source's, or new ones."""
+    """The run's own weights, a source's, or new ones; and whether a new softmax goes first."""
     if newest:
-        first = run.source is not None and load(run.source, softmax=True).softmax is None
-        return read_native(newest[0], softmax=True), first
+        return read_native(newest[0], softmax=True), False  # how far it has come is restored
     if run.source is None:
         words = run.config.model.words
         if isinstance(words, WordTableConfig) and words.n_words != len(vocabulary):
@@ -255,18 +304,11 @@ def _start(run: Run, vocabulary: Vocabulary, newest: list[Path]) -> tuple[Checkp
                 f"model.words.n_words is {words.n_words}, but the vocabulary has "
                 f"{len(vocabulary)} words; they must be equal."
             )
-        return Checkpoint(model=new_model(run.config)), True
+        return Checkpoint(model=BiLM(run.config.model)), False
     source = load(run.source, softmax=True)
     model = _with_dropout(source.model, run.config)
     kept = source.softmax if source.vocabulary is not None else None
-    return Checkpoint(model=model, vocabulary=source.vocabulary, softmax=kept), kept is None
-
-
-def new_model(config: PretrainConfig) -> BiLM:
-    model = BiLM(config.model)
-    if isinstance(model.words, CharCNN):
-        model.words.reset_parameters()
-    return model
+    return replace(source, model=model, softmax=kept), kept is None
 
 
 def _with_dropout(model: BiLM, config: PretrainConfig) -> BiLM:

@@ -135,31 +135,45 @@ def _from_file(path: Path, function: str) -> Any:
 
 def override(config: PretrainConfig, settings: Iterable[str]) -> PretrainConfig:
     """Apply `a.b=c`, each value read as JSON or else as text. Unknown names are errors."""
-    values = config.model_dump()
+    values = config.model_dump(mode="json")
+    renewed: list[dict[str, Any]] = []
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set {setting}: expected name=value, as in loop.clip=5.")
-        _set(values, path.split("."), _value(text), setting)
+        _set(values, path.split("."), _value(text), setting, renewed)
     try:
-        return PretrainConfig.model_validate(values)
+        # strict, and as JSON: there a list may stand for a tuple, but no text for a number
+        return PretrainConfig.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         raise ConfigError(f"--set: {one_line(error)}.") from None
 
 
-def _set(values: dict[str, Any], path: list[str], value: Any, setting: str) -> None:
+def _set(
+    values: dict[str, Any],
+    path: list[str],
+    value: Any,
+    setting: str,
+    renewed: list[dict[str, Any]],
+) -> None:
+    """`renewed` are sections whose kind was changed: their names are the new kind's to check."""
     for name in path[:-1]:
         if not isinstance(values.get(name), dict):
             raise ConfigError(f"--set {setting}: no section {name!r}; there are {_names(values)}.")
         values = values[name]
-    if path[-1] not in values and path[-1] != "kind":
-        raise ConfigError(f"--set {setting}: no {path[-1]!r} there; there are {_names(values)}.")
-    if path[-1] == "kind" and values.get("kind") != value:
+    name, known = path[-1], any(values is section for section in renewed)
+    if name not in values and not known:
+        raise ConfigError(f"--set {setting}: no {name!r} there; there are {_names(values)}.")
+    if name == "kind" and values["kind"] != value:
         values.clear()  # another kind has settings of its own
-    if isinstance(values.get(path[-1]), dict) and isinstance(value, dict):
-        values[path[-1]].update(value)
+        renewed.append(values)
+    old = values.get(name)
+    if isinstance(old, dict) and isinstance(value, dict):
+        if value.get("kind", old.get("kind")) != old.get("kind"):
+            old.clear()
+        old.update(value)
         return
-    values[path[-1]] = value
+    values[name] = value
 
 
 def _names(values: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from elmore.atomic import atomic_file
+
 
 class Log:
     """Appends to `log.jsonl`; a resumed run drops the lines after the step it resumes from."""
@@ -36,7 +38,8 @@ def _drop_after(path: Path, step: int) -> None:
     if not path.exists():
         return
     kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
-    path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    with atomic_file(path) as beside:
+        beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
 
 
 def _step(line: str) -> float:

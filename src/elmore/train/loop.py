@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from elmore.atomic import atomic_folder
+from elmore.atomic import atomic_file, atomic_folder
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.train.log import Log
 from elmore.train.optimizer import AdagradConfig, OptimizerConfig, build_optimizers
@@ -88,10 +88,14 @@ class Progress:
     seconds: float = 0.0
     words: int = 0
     best: float | None = None
+    best_step: int | None = None
     drops: int = 0
+    tally: dict[str, float] = field(default_factory=dict)
+    """Sums since the last report."""
     fraction: float = 0.0
     """How much of the run is done."""
-    interrupted: bool = False
+    interrupted: int = 0
+    """The signal that ended the run before its time; 0 for none."""
 
 
 Report = Callable[[Progress, dict[str, float]], None]
@@ -111,30 +115,36 @@ class Loop:
 
     def run(self, report: Report | None = None) -> Progress:
         """Until the end, or a signal: then a last checkpoint, and back. True ends are recorded."""
-        started, saved = time.monotonic() - self.progress.seconds, time.monotonic()
-        log = Log(self.folder, self.progress.step) if self.world.first else None
-        tally: dict[str, float] = {}
+        progress = self.progress
+        started, saved = time.monotonic() - progress.seconds, progress.seconds
+        log = self._log() if self.world.first else None
         with _signals() as stop:
             while not self._finished():
-                told = self._step(tally, stop)
-                self.progress.seconds = time.monotonic() - started
-                if self.progress.step % self.config.log_steps == 0:
-                    self._report(_means(tally), log, report)
-                    tally = {}
-                due = time.monotonic() - saved > 60 * self.config.checkpoint_minutes
-                if self._validation_due(due):
-                    self._validate(log, report)
-                if told or self._agree(due) or self._finished():
+                told = self._step(stop)
+                # One clock for all: each process must come to the same decisions below.
+                progress.seconds = self.world.mean(time.monotonic() - started, self.device)
+                if progress.step % self.config.log_steps == 0:
+                    self._report(_means(progress.tally), log, report)
+                    progress.tally = {}
+                due = progress.seconds - saved > 60 * self.config.checkpoint_minutes
+                better = self._validation_due(due) and self._validate(log, report)
+                if told or due or better or self._finished():
                     self.save()
-                    saved = time.monotonic()
-                if told:
-                    self.progress.interrupted = not self._finished()
+                    saved = progress.seconds
+                if told and not self._finished():
+                    progress.interrupted = stop[0] if stop else signal.SIGTERM
                     break
+        progress.fraction = self._fraction()
         if log is not None:
             log.close()
-        return self.progress
+        return progress
 
-    def _step(self, tally: dict[str, float], stop: list[int]) -> bool:
+    def _log(self) -> Log:
+        for left in (self.folder / CHECKPOINTS).glob(".step-*.elmore-tmp"):
+            shutil.rmtree(left)  # a kill came while it was being written
+        return Log(self.folder, self.progress.step)
+
+    def _step(self, stop: list[int]) -> bool:
         """One update. Returns whether any process was asked to stop."""
         progress, config = self.progress, self.config
         progress.step += 1
@@ -157,6 +167,7 @@ class Loop:
         norm = self._scale_gradients(config.loss_scale / figures["count"])
         self._apply()
         progress.words += int(figures["count"])
+        tally = progress.tally
         tally["norm"] = norm
         for name, value in figures.items():
             tally[name] = tally.get(name, 0.0) + value
@@ -173,8 +184,9 @@ class Loop:
         norm = scale * float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
         if not np.isfinite(norm):
             raise InputError(
-                f"Step {self.progress.step}: the gradient is not a number; lower the learning "
-                "rate (--set loop.optimizer.lr=…) and resume from the last checkpoint."
+                f"Step {self.progress.step}: the gradient is not a number; start again with a "
+                "lower learning rate (--set loop.optimizer.lr=…), or go on from what is saved, "
+                f"with --from {self.folder} into another folder."
             )
         clip = self.config.clip
         torch._foreach_mul_(
@@ -201,13 +213,7 @@ class Loop:
         return max(by_steps, by_time)
 
     def _finished(self) -> bool:
-        return self._agree(self._fraction() >= 1.0)
-
-    def _agree(self, yes: bool) -> bool:
-        """Clocks differ between processes: all do what any would."""
-        if self.world.size == 1:
-            return yes
-        return self.world.sum([float(yes)], self.device)[0] > 0
+        return self._fraction() >= 1.0
 
     def _report(self, figures: dict[str, float], log: Log | None, report: Report | None) -> None:
         p = self.progress
@@ -223,24 +229,24 @@ class Loop:
         every = self.config.valid_steps
         if every is not None:
             return self.progress.step % every == 0 or self._finished()
-        return self._agree(checkpoint_due) or self._finished()
+        return checkpoint_due or self._finished()
 
-    def _validate(self, log: Log | None, report: Report | None) -> None:
+    def _validate(self, log: Log | None, report: Report | None) -> bool:
+        """Returns whether it is the best so far, and so must be kept."""
         self.objective.module.eval()
         figures = self.objective.validate()
         self.objective.module.train()
         if not figures:
-            return
+            return False
         self._report({f"valid_{name}": value for name, value in figures.items()}, log, report)
-        score, best = next(iter(figures.values())), self.progress.best
-        if best is None or score < best:
-            self.progress.best = score
-            if self.world.first:
-                self._pending_best = True
-        elif isinstance(self.config.schedule, PlateauSchedule):
-            self.progress.drops += 1
-
-    _pending_best = False  # the next checkpoint is the best so far
+        progress = self.progress
+        score = self.world.mean(next(iter(figures.values())), self.device)
+        if progress.best is None or score < progress.best:
+            progress.best, progress.best_step = score, progress.step
+            return True
+        if isinstance(self.config.schedule, PlateauSchedule):
+            progress.drops += 1
+        return False
 
     # Checkpoints -------------------------------------------------------------------------------
 
@@ -248,26 +254,31 @@ class Loop:
         """`checkpoints/step-N`, there whole or not at all; then old ones go."""
         states = self.world.gather(self.objective.state())
         if self.world.first:
-            target = self.folder / CHECKPOINTS / f"step-{self.progress.step:09d}"
+            target = self.folder / CHECKPOINTS / _name(self.progress.step)
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
                 with atomic_folder(target) as beside:
                     self.objective.save(beside)
-                    torch.save(self._training_state(states), beside / _TRAINING)
-            if self._pending_best:
-                (self.folder / "best").write_text(target.name + "\n", encoding="utf-8")
-                self._pending_best = False
+                    # through a file of Python's, whose errors are told: torch hides a full disk
+                    with (beside / _TRAINING).open("wb") as file:
+                        torch.save(self._training_state(states), file)
+            self._name_best()
             self._prune()
         self.world.wait()
 
     def _training_state(self, states: list[Any]) -> dict[str, Any]:
-        p = self.progress
-        progress = {"step": p.step, "seconds": p.seconds, "words": p.words}
+        progress = asdict(self.progress)
+        del progress["fraction"], progress["interrupted"]
         return {
-            "progress": {**progress, "best": p.best, "drops": p.drops},
+            "progress": progress,
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "data": states,
         }
+
+    def _name_best(self) -> None:
+        if self.progress.best_step is not None:
+            with atomic_file(self.folder / "best") as path:
+                path.write_text(f"{_name(self.progress.best_step)}\n", encoding="utf-8")
 
     def _prune(self) -> None:
         best = self.folder / "best"
@@ -286,9 +297,15 @@ class Loop:
                 f"{self.world.size}; an exact resume needs the same number."
             )
         self.progress = Progress(**state["progress"])
+        if self.world.first:
+            self._name_best()  # a kill may have come between the checkpoint and its name
         for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(kept)
         self.objective.restore(state["data"][self.world.rank])
+
+
+def _name(step: int) -> str:
+    return f"step-{step:09d}"
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -303,7 +320,10 @@ def _read_training(path: Path) -> dict[str, Any]:
         raise FormatError(f"{path}: missing, so this cannot be resumed, only read.") from None
     except Exception as error:  # torch.load fails in as many ways as a file can be damaged
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FormatError(f"{path}: not a readable training state ({first}).") from None
+        raise FormatError(
+            f"{path}: not a readable training state ({first}). Remove {path.parent} to resume from "
+            "the checkpoint before it."
+        ) from None
     return state
 
 

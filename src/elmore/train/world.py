@@ -17,6 +17,8 @@ class World:
         self.rank = int(os.environ.get("RANK", "0"))
         if self.size > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        if torch.cuda.is_available():
+            torch.cuda.set_device(self.device())  # what travels between processes starts there
 
     @property
     def first(self) -> bool:
@@ -35,22 +37,37 @@ class World:
         dist.all_reduce(total)
         return [float(n) for n in total]
 
+    def mean(self, number: float, device: torch.device) -> float:
+        """Clocks and rounding differ between processes: with this they decide alike."""
+        return self.sum([number], device)[0] / self.size
+
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up what every process found; whole tensors travel as one."""
         if self.size == 1:
             return
-        trained = [p for p in parameters if p.requires_grad]
-        for p in trained:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        trained = self._touched([p for p in parameters if p.requires_grad])
         grads = [p.grad for p in trained if p.grad is not None]
         dense = [grad for grad in grads if not grad.is_sparse]
-        flat = torch.cat([grad.flatten() for grad in dense])
-        dist.all_reduce(flat)
-        for grad, part in zip(dense, flat.split([g.numel() for g in dense]), strict=True):
-            grad.copy_(part.view_as(grad))
+        if dense:
+            flat = torch.cat([grad.flatten() for grad in dense])
+            dist.all_reduce(flat)
+            for grad, part in zip(dense, flat.split([g.numel() for g in dense]), strict=True):
+                grad.copy_(part.view_as(grad))
         for p in trained:
             if p.grad is not None and p.grad.is_sparse:
                 p.grad = self._sum_rows(p.grad.coalesce())
+
+    def _touched(self, trained: list[nn.Parameter]) -> list[nn.Parameter]:
+        """Those that some process has a gradient of, zeros elsewhere; the others stay without,
+        as they would in a world of one: an optimiser decays even what has a gradient of zero."""
+        if not trained:
+            return []
+        found = [float(p.grad is not None) for p in trained]
+        counts = self.sum(found, trained[0].device)
+        touched = [p for p, n in zip(trained, counts, strict=True) if n]
+        for p in touched:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        return touched
 
     def _sum_rows(self, grad: Tensor) -> Tensor:
         count = torch.tensor([grad._nnz()], device=grad.device)

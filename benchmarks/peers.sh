@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Make the throw-away environment in which the peer runs: AllenNLP 2.10.1's own modules, unmodified,
+# on the same torch as elmore. Its pinned dependencies are years old, so it comes without them and
+# `allennlp_shim.py` stands in for what is then missing and never called here.
+# Usage: benchmarks/peers.sh [FOLDER]   (default: $ELMORE_BENCH_ENV, else ~/.cache/elmore/bench-env)
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+folder=${1:-${ELMORE_BENCH_ENV:-${XDG_CACHE_HOME:-$HOME/.cache}/elmore/bench-env}}
+python=${PYTHON:-python3}
+
+test -x "$folder/bin/python" || "$python" -m venv "$folder"
+"$folder/bin/python" -m pip install --quiet --constraint "$here/../constraints.txt" \
+    torch numpy scipy scikit-learn h5py nltk 'spacy<3.8' 'transformers<4.47' 'huggingface_hub<0.30' \
+    'cached-path' dill base58 lmdb more-itertools termcolor overrides requests tqdm traitlets \
+    tensorboardX sacremoses filelock conllu ftfy word2number py-rouge
+"$folder/bin/python" -m pip install --quiet --no-deps allennlp==2.10.1 allennlp-models==2.10.1
+echo "$folder/bin/python"

@@ -1,0 +1,74 @@
+"""The documents tell the truth: every command and every line of Python in them runs, in order, and
+prints what they say it prints. Examples run too."""
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmore.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INSTALLING = "pip install"  # done already, or this would not run
+
+
+def blocks(document: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Somebody with the checkout's examples in front of them."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("document", ["README.md", "README.zh-CN.md"])
+@pytest.mark.usefixtures("reader")
+def test_every_block_of_a_readme_runs_and_prints_what_it_says(document: str):
+    printed, names = "", {"__name__": "readme"}
+    for language, text in blocks(document):
+        match language:
+            case "console":
+                for command in text.splitlines():
+                    if not command.startswith(INSTALLING):
+                        assert main(shlex.split(command)[1:]) == 0, command
+            case "python":
+                with contextlib.redirect_stdout(io.StringIO()) as caught:
+                    exec(compile(text, document, "exec"), names)
+                printed = caught.getvalue()
+            case "text":
+                assert printed == text
+
+
+def test_the_two_readmes_have_the_same_blocks():
+    def code(document: str) -> list[tuple[str, str]]:
+        kept = [block for block in blocks(document) if block[0]]
+        return [(language, re.sub(r"#.*", "#", text)) for language, text in kept]
+
+    assert code("README.md") == code("README.zh-CN.md")
+
+
+def test_the_two_readmes_have_the_same_headings_and_tables():
+    def shape(document: str) -> list[str]:
+        lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
+        return [line.split()[0] for line in lines if line.startswith(("#", "|"))]
+
+    assert shape("README.md") == shape("README.zh-CN.md")
+
+
+def test_the_quickstart_runs():
+    done = subprocess.run(
+        [sys.executable, "examples/quickstart.py"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "1.00   1.00   1.00   1.00" in done.stdout  # layer 0 knows no context
