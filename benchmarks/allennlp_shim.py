@@ -8,11 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-import huggingface_hub
-import torch
-import transformers
-
-_ABSENT = ("torchvision", "fairscale", "wandb", "_jsonnet", "sentencepiece")
+_ABSENT = ("torchvision", "fairscale", "wandb")
 
 
 class _Stub(ModuleType):
@@ -39,8 +35,3 @@ class _Stubs(MetaPathFinder, Loader):
 
 
 sys.meta_path.append(_Stubs())
-for _name in ("HfFolder", "Repository"):
-    if not hasattr(huggingface_hub, _name):
-        setattr(huggingface_hub, _name, type(_name, (), {}))
-if not hasattr(transformers, "AdamW"):
-    transformers.AdamW = torch.optim.AdamW

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import h5py
 import numpy as np
 import pytest
 
-from elmore.checkpoint.hdf5 import options_from_config
+from elmore.checkpoint.options import options_from_config
 from elmore.embedder import Embedder
 from elmore.models.bilm import BiLMConfig
 
@@ -51,9 +51,9 @@ def model(tmp_path: Path):
 def test_the_original_loads_in_seconds_and_embeds(model: Path):
     with h5py.File(model) as file:
         assert sum(file[name].size for name in shapes()) == N_PARAMETERS
-    start = perf_counter()
+    start = process_time()
     embedder = Embedder.load(model, device="cpu")
-    assert perf_counter() - start < 10
+    assert process_time() - start < 10
     n_parameters = sum(p.numel() for p in embedder.model.parameters())
     assert n_parameters == N_PARAMETERS + 16  # the row of characters that means "no word"
     first, second = embedder.embed(["We sat on the river bank.", ["My", "bank", "account"]])

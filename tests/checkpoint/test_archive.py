@@ -46,10 +46,10 @@ def names_in(path: Path) -> list[str]:
 def refusal(path: Path) -> str:
     """Unpacking must end in one line, soon, with little memory and nothing left behind."""
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError) as caught:
         names_in(path)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert tracemalloc.get_traced_memory()[1] < 64 << 20
     tracemalloc.stop()
     assert "\n" not in str(caught.value)

@@ -98,7 +98,7 @@ def test_at_least_200_megabytes_a_second():
     message = np.zeros(64_000_000, np.uint8)
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         crc32c(message)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert 64 / min(seconds) > 200

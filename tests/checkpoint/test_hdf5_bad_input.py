@@ -6,7 +6,7 @@ import random
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import h5py
@@ -267,14 +267,14 @@ def test_a_table_that_is_only_declared_is_refused_before_it_is_read(tmp_path: Pa
     tiny = make(tmp_path, words=True)
     with h5py.File(tiny.weights, "a") as file:
         replaced("embedding", shape=(rows, 8), chunks=(1024, 8), dtype="f4")(file)
-    start = perf_counter()
+    start = process_time()
     tracemalloc.start()
     message = complaint(tiny)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     says(message, tiny.weights, "embedding", f"{rows * 32:,} bytes", "stores 0")
     assert peak < 10_000_000
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
 
 
 def test_options_that_match_a_declared_giant_are_refused_too(tmp_path: Path):

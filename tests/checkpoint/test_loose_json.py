@@ -44,10 +44,10 @@ def test_what_is_not_an_object_is_refused_in_one_line(tmp_path: Path, text: str)
 def test_no_text_takes_more_than_one_pass(tmp_path: Path, text: str):
     path = tmp_path / "config.json"
     path.write_text(text, encoding="utf-8")
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError):
         read_loose_json(path)
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 def test_bytes_that_are_not_utf8_and_files_too_long(tmp_path: Path):

@@ -66,6 +66,6 @@ def test_sentences_are_the_tokens_cut_into_pieces(text: str) -> None:
 
 @pytest.mark.parametrize("unit", [".", ".(", ". (", ".'", "U.S. ", "! a ", "'.", "etc. "])
 def test_time_is_linear_on_hostile_text(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     sentences(unit * (100_000 // len(unit)))
-    assert time.perf_counter() - began < 8  # measured: 0.3 at most
+    assert time.process_time() - began < 8  # measured: 0.3 at most

@@ -189,17 +189,17 @@ def test_english_words_split_again_are_the_same_words() -> None:
 def test_time_is_linear_on_hostile_text(unit: str) -> None:
     for size, seconds in [(10_000, 1.0), (100_000, 8.0)]:  # measured: 0.02 and 0.3 at most
         text = unit * (size // len(unit))
-        began = time.perf_counter()
+        began = time.process_time()
         tokens = tokenize(text)
-        assert time.perf_counter() - began < seconds
+        assert time.process_time() - began < seconds
         assert is_lawful(text, tokens)
 
 
 @pytest.mark.parametrize("unit", ["a", "a.", "Aa.", "a+", "http://a("])
 def test_a_megabyte_without_a_space_takes_seconds(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     words(unit * (1_000_000 // len(unit)))
-    assert time.perf_counter() - began < 20  # a quadratic scan would take hours
+    assert time.process_time() - began < 20  # a quadratic scan would take hours
 
 
 def test_splits_chinese_into_words() -> None:
@@ -212,9 +212,9 @@ def test_splits_chinese_into_words() -> None:
 def test_long_chinese_runs_take_linear_time() -> None:
     pytest.importorskip("jieba")
     words("我")  # the dictionary is read outside the clock
-    began = time.perf_counter()
+    began = time.process_time()
     assert "".join(words("的" * 50_000)) == "的" * 50_000
-    assert time.perf_counter() - began < 10  # in one piece: minutes
+    assert time.process_time() - began < 10  # in one piece: minutes
 
 
 def test_a_variation_selector_stays_with_its_chinese_character() -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, one_line
-from elmore.checkpoint.hdf5 import config_from_options, read_options
+from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.torch_blocks import (
     filters_of,
     lstm_of,

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from elmore.checkpoint.checkpoint import Checkpoint, build_model, build_softmax, check_vocabulary
-from elmore.checkpoint.hdf5 import Array, config_from_options, read_options, read_tensors
+from elmore.checkpoint.hdf5 import Array, read_tensors
+from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.tensor_bundle import TensorBundle
 from elmore.errors import FormatError
 from elmore.text.vocabulary import Vocabulary

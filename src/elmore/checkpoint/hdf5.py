@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any, Protocol
 
 import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 from torch import Tensor, nn
 
 from elmore.atomic import atomic_file
@@ -22,14 +21,18 @@ from elmore.checkpoint.checkpoint import (
     build_model,
     build_softmax,
     check_vocabulary,
-    one_line,
+)
+from elmore.checkpoint.options import (
+    config_from_options,
+    options_from_config,
+    read_options,
+    refuse_unwritable,
 )
 from elmore.errors import FormatError
 from elmore.hdf5_file import hdf5_file
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
 from elmore.text.characters import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
@@ -38,11 +41,6 @@ Array = NDArray[np.float32]
 
 _CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
 _IJFO_TO_IFGO = [0, 2, 1, 3]  # the same list undoes itself
-_WHEN_ABSENT: dict[str, Any] = {
-    "use_skip_connections": False,
-    "n_highway": 0,
-    "n_characters": N_CHARACTER_IDS,
-}
 _BOMB_BYTES, _BOMB_RATIO = 1 << 26, 50  # real weights hardly compress
 _DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # h5py's, in a broken file
 
@@ -80,160 +78,6 @@ def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Pa
             file.create_dataset("softmax/b", data=_numpy(checkpoint.softmax.bias))
     with atomic_file(options) as path:
         path.write_text(text + "\n", encoding="utf-8")
-
-
-# Options ----------------------------------------------------------------------------------------
-
-
-def read_options(path: Path) -> dict[str, Any]:
-    try:
-        options = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not JSON ({error}).") from None
-    if not isinstance(options, dict) or not isinstance(options.get("lstm"), dict):
-        raise FormatError(f"{path}: no 'lstm' section; expected the options.json of an LSTM ELMo.")
-    return options
-
-
-class _LSTMOptions(BaseModel):
-    """The section 'lstm', as far as it shapes the model; training settings beside are let be."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    dim: PositiveInt
-    projection_dim: PositiveInt
-    n_layers: PositiveInt
-    cell_clip: PositiveFloat | None = None
-    proj_clip: PositiveFloat | None = None
-    use_skip_connections: bool = _WHEN_ABSENT["use_skip_connections"]
-
-
-class _EmbeddingOptions(BaseModel):
-    """The section 'char_cnn.embedding'."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    dim: PositiveInt
-
-
-class _CharCNNOptions(BaseModel):
-    """The section 'char_cnn'; `n_characters` is 261 as trained, 262 as edited for inference."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    activation: Literal["relu", "tanh"]
-    embedding: _EmbeddingOptions
-    filters: list[Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]]
-    max_characters_per_token: int
-    n_characters: Literal[261, 262] = _WHEN_ABSENT["n_characters"]
-    n_highway: int | None = _WHEN_ABSENT["n_highway"]
-
-
-class _Options(BaseModel):
-    """options.json, so that a complaint has the names written there."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    lstm: _LSTMOptions
-    char_cnn: _CharCNNOptions | None = None
-
-
-def config_from_options(options: dict[str, Any], path: Path, n_words: int | None) -> BiLMConfig:
-    """Options say everything but the size of a word-input model's table."""
-    try:
-        said = _Options.model_validate(options)
-        context = _lstm_config(said.lstm)
-        if said.char_cnn is not None:
-            return BiLMConfig(words=_char_cnn_config(said.char_cnn, context.dim), context=context)
-        if n_words is None:
-            raise FormatError(
-                f"{path}: no 'char_cnn' section, and the weights hold no 'embedding' table; "
-                "a model needs one of the two."
-            )
-        return BiLMConfig(words=WordTableConfig(n_words=n_words, dim=context.dim), context=context)
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
-
-
-def _lstm_config(lstm: _LSTMOptions) -> LSTMConfig:
-    return LSTMConfig(
-        dim=lstm.projection_dim,
-        cell_dim=lstm.dim,
-        n_layers=lstm.n_layers,
-        cell_clip=lstm.cell_clip,
-        proj_clip=lstm.proj_clip,
-        skip=lstm.use_skip_connections,
-    )
-
-
-def _char_cnn_config(cnn: _CharCNNOptions, dim: int) -> CharCNNConfig:
-    filters = tuple((width, count) for width, count in cnn.filters)
-    return CharCNNConfig(
-        char_dim=cnn.embedding.dim,
-        filters=filters,
-        activation=cnn.activation,
-        n_highway=cnn.n_highway or 0,
-        max_characters=cnn.max_characters_per_token,
-        dim=dim,
-        project=sum(count for _, count in filters) != dim,
-    )
-
-
-def refuse_unwritable(config: BiLMConfig) -> None:
-    """HDF5 holds LSTM ELMos that spell in bytes or look words up, and nothing else."""
-    words, why = config.words, None
-    if not isinstance(config.context, LSTMConfig):
-        why = "this one is a Transformer"
-    elif isinstance(words, WordCharConfig):
-        why = "this one spells by a character dictionary of its own"
-    elif isinstance(words, CharCNNConfig) and (
-        words.layer_norm or words.project_at != "after_highway"
-    ):
-        why = "this one's character network has a layer norm or an early projection"
-    elif isinstance(words, CharCNNConfig) and words.project and words.n_filters == words.dim:
-        why = f"this one projects from {words.dim} filters to as many"
-    if why is not None:
-        raise FormatError(
-            f"HDF5 holds LSTM ELMos as AllenNLP and bilm-tf know them; {why}. "
-            "Write elmore's own format instead: name a folder."
-        )
-
-
-def options_from_config(config: BiLMConfig, known: Any) -> dict[str, Any]:
-    """Options for `config`; whatever else `known` said (training settings) is kept beside."""
-    assert isinstance(config.context, LSTMConfig)
-    options: dict[str, Any] = {k: v for k, v in known.items() if k not in ("lstm", "char_cnn")}
-    context, words = config.context, config.words
-    lstm = {
-        "dim": context.cell_dim,
-        "projection_dim": context.dim,
-        "n_layers": context.n_layers,
-        "cell_clip": context.cell_clip,
-        "proj_clip": context.proj_clip,
-        "use_skip_connections": context.skip,
-    }
-    options["lstm"] = _said_anew(lstm, known.get("lstm", {}))
-    if isinstance(words, CharCNNConfig):
-        old = known.get("char_cnn", {})
-        cnn = {
-            "activation": words.activation,
-            "embedding": {**old.get("embedding", {}), "dim": words.char_dim},
-            "filters": [list(pair) for pair in words.filters],
-            "max_characters_per_token": words.max_characters,
-            "n_characters": old.get("n_characters", N_CHARACTER_IDS),
-            "n_highway": words.n_highway,
-        }
-        options["char_cnn"] = _said_anew(cnn, old)
-    return options
-
-
-def _said_anew(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """What is still true stays as it was said: absent stays absent, an int 3 stays an int."""
-    if not old:
-        return new  # all of it, even a null clip: AllenNLP asks for the key
-    return old | {k: v for k, v in new.items() if (old.get(k) or _WHEN_ABSENT.get(k)) != v}
 
 
 # Weights ----------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
 from elmore.checkpoint.archive import is_archive, unpacked
 from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.checkpoint.hdf5 import read_hdf5, refuse_unwritable, write_hdf5
+from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.native import VOCABULARY, is_native, read_native, write_native
+from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
 
