@@ -66,6 +66,8 @@ class Side:
     words_per_second: list[float]
     without_reading: list[float] | None
     """The same with the making of batches taken off, where the side can tell."""
+    words_per_cpu_second: list[float]
+    """Of all threads together; says whether something else disturbed the turns."""
     losses: list[float]
     peak: int
     """Bytes, the whole process."""
@@ -173,8 +175,13 @@ def _side(answers: list[dict[str, Any]]) -> Side:
     speeds = [a["words"] / a["seconds"] for a in answers]
     pure = [a["words"] / (a["seconds"] - (a["reading"] or 0.0)) for a in answers]
     told = answers[0]["reading"] is not None
-    losses = [a["loss"] for a in answers]
-    return Side(speeds, pure if told else None, losses, max(a["peak"] for a in answers))
+    return Side(
+        words_per_second=speeds,
+        without_reading=pure if told else None,
+        words_per_cpu_second=[a["words"] / a["cpu"] for a in answers],
+        losses=[a["loss"] for a in answers],
+        peak=max(a["peak"] for a in answers),
+    )
 
 
 # The results --------------------------------------------------------------------------------------

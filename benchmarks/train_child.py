@@ -52,17 +52,18 @@ class Turns:
     """The child's side of the talk. `done` is called after every turn's steps."""
 
     def __init__(self) -> None:
-        self.started = 0.0
+        self.started = self.cpu_started = 0.0
 
     def wait(self) -> bool:
         """Until the parent wants a turn; false when it wants no more."""
         told = sys.stdin.readline()
-        self.started = time.perf_counter()
+        self.started, self.cpu_started = time.perf_counter(), time.process_time()
         return bool(told.strip())
 
     def done(self, words: int, loss: float, reading: float | None = None) -> None:
         """`reading`: of the seconds, those spent on making batches, where that can be told."""
         seconds = time.perf_counter() - self.started
+        cpu = time.process_time() - self.cpu_started  # of all threads: blind to other processes
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in kB
-        answer = {"words": words, "seconds": seconds, "reading": reading, "loss": loss}
-        print(json.dumps({**answer, "peak": peak}), flush=True)
+        answer = {"words": words, "seconds": seconds, "cpu": cpu, "reading": reading}
+        print(json.dumps({**answer, "loss": loss, "peak": peak}), flush=True)

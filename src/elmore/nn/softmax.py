@@ -144,9 +144,17 @@ def build_softmax(config: SoftmaxConfig, n_words: int, dim: int) -> Softmax | Ad
         case FullSoftmaxConfig():
             return Softmax(n_words, dim)
         case SampledSoftmaxConfig():
-            return Softmax(n_words, dim, n_samples=min(config.n_samples, n_words - 1))
+            return Softmax(n_words, dim, samples_of(config, n_words))
         case AdaptiveSoftmaxConfig():
             return AdaptiveSoftmax(n_words, dim, config)
+
+
+def samples_of(config: FullSoftmaxConfig | SampledSoftmaxConfig, n_words: int) -> int | None:
+    """How many are drawn. None where nearly all would be: the rarest words are long in coming,
+    and the full softmax is exact for less."""
+    if isinstance(config, FullSoftmaxConfig) or config.n_samples >= n_words - 1:
+        return None
+    return config.n_samples
 
 
 # Sampling -----------------------------------------------------------------------------------------

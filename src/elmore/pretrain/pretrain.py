@@ -19,7 +19,13 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.bilm import BiLM
 from elmore.models.language_model import LanguageModel
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig, Softmax, build_softmax
+from elmore.nn.softmax import (
+    AdaptiveSoftmax,
+    AdaptiveSoftmaxConfig,
+    Softmax,
+    build_softmax,
+    samples_of,
+)
 from elmore.nn.transformer import BiTransformer
 from elmore.nn.word_table import WordTableConfig
 from elmore.pretrain.batches import RowBatches, RowsConfig, SentenceBatches
@@ -330,10 +336,7 @@ def _softmax(
         return kept
     if isinstance(config.softmax, AdaptiveSoftmaxConfig):
         raise ConfigError("softmax.kind is adaptive, but the model begun from has a plain softmax.")
-    wanted = build_softmax(config.softmax, 2, 1)
-    assert isinstance(wanted, Softmax)
-    samples = None if not wanted.sparse else min(config.softmax.n_samples, n_words - 1)  # type: ignore[union-attr]
-    return Softmax.from_linear(kept, samples)
+    return Softmax.from_linear(kept, samples_of(config.softmax, n_words))
 
 
 def _valid(run: Run) -> list[Words]:
