@@ -3,6 +3,8 @@ Transformer or with its ElmoLstm (which it never trains itself), its sampled sof
 batch samplers and optimisers, unmodified. Runs in the environment of `peers.sh`.
 """
 
+# AllenNLP is not installed where mypy runs.
+# mypy: disable-error-code="import-not-found, misc"
 import random
 import sys
 import time

@@ -16,16 +16,17 @@ from typing import Any
 class Case:
     """One comparison: elmore's recipe, and the peer's way of doing the same."""
 
+    title: str
     recipe: str
-    peer_words: int | None
-    """The peer's batches: this many words of sentences of like length, or..."""
-    peer_sentences: int | None
-    """...this many sentences,"""
-    peer_sorted: bool
-    """of like length, or as they come."""
+    target: float
     peer_sparse: bool
     """Whether the peer's softmax has sparse gradients."""
-    target: float
+    peer_words: int | None = None
+    """The peer's batches: this many words, padding counted, of sentences of like length, or"""
+    peer_sentences: int | None = None
+    """this many sentences,"""
+    peer_sorted: bool = False
+    """of like length, or as they come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def ptb() -> PretrainConfig:
             context=LSTMConfig(dim=256, cell_dim=640, dropout=0.35),
         ),
         softmax=SampledSoftmaxConfig(n_samples=2000),
-        batches=RowsConfig(rows=48, steps=24),
+        batches=RowsConfig(rows=48, steps=24, forget=0.05),
         reading=ReadingConfig(block=200, buffer=1000),
         vocabulary=VocabularyConfig(min_count=1),
         loop=LoopConfig(

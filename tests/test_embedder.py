@@ -81,12 +81,9 @@ def test_rounding_is_all_that_tells_a_crowd_from_solitude(tmp_path: Path):
     embedder = Embedder.load(lively.weights, device="cpu")
     embedder.model.double()
     sentences = [*SENTENCES, *crowd(60), LONG]
-    together, _ = embedder._run(sentences, None)
-    for i, words in enumerate(sentences):
-        alone, _ = embedder._run([words], None)
-        ours = together.layers[:, i, : len(words)]
-        torch.testing.assert_close(ours, alone.layers[:, 0], rtol=0, atol=1e-11)
-        assert not together.layers[:, i, len(words) :].any()
+    for words, ours in zip(sentences, embedder.engine.embed(sentences), strict=True):
+        (alone,) = embedder.engine.embed([words])
+        np.testing.assert_allclose(ours, alone, rtol=0, atol=1e-11)
 
 
 def test_a_stateful_run_leaves_no_trace(embedder: Embedder):

@@ -29,7 +29,7 @@ def filled(config: CharCNNConfig) -> CharCNN:
 
 def full_width(module: CharCNN, rows: Tensor) -> Tensor:
     """The same with every column kept."""
-    with patch.object(char_cnn, "_without_spare_padding", lambda rows, config: rows):
+    with patch.object(char_cnn, "without_spare_padding", lambda rows, config: rows):
         vectors: Tensor = module(rows)
     return vectors
 
@@ -53,11 +53,11 @@ def test_leaving_out_padding_changes_nothing(words: list[str], max_characters: i
 
 
 def test_leaving_out_padding_does_leave_it_out():
-    kept = char_cnn._without_spare_padding(spelled(["a", "bank"]), CONFIG)
+    kept = char_cnn.without_spare_padding(spelled(["a", "bank"]), CONFIG)
     assert kept.shape == (2, 6 + 7)  # "bank", its two marks, and one window of padding
     for words in (["a", "x" * 48], ["a", "x" * 60], ["x" * 41]):
-        assert char_cnn._without_spare_padding(spelled(words), CONFIG).shape[1] == 50
-    assert char_cnn._without_spare_padding(spelled(["x" * 40]), CONFIG).shape[1] == 49
+        assert char_cnn.without_spare_padding(spelled(words), CONFIG).shape[1] == 50
+    assert char_cnn.without_spare_padding(spelled(["x" * 40]), CONFIG).shape[1] == 49
 
 
 def test_the_window_of_padding_that_stays_is_needed():

@@ -6,6 +6,7 @@ Reading maps the weights into memory; nothing in the folder can execute.
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -160,7 +161,10 @@ def read_config(path: Path) -> NativeConfig:
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+            # Copied: mapped tensors lie unaligned, and then products round otherwise.
+            return {
+                name: file.get_tensor(name).to(torch.float32, copy=True) for name in file.keys()
+            }  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
 

@@ -32,6 +32,7 @@ class Environment:
 
     versions: dict[str, str]
     threads: int
+    engine: str
     cuda: str | None
     extras: dict[str, bool]
     models: list[str]
@@ -72,12 +73,14 @@ def environment() -> Environment:
     import torch
 
     from elmore.checkpoint.sources import shipped_names
+    from elmore.engine.engine import describe
 
     python = ".".join(str(number) for number in sys.version_info[:3])
     packages = {name: version(name) for name in ("torch", "numpy", "h5py")}
     return Environment(
         versions={"elmore": __version__, "Python": python, **packages},
         threads=torch.get_num_threads(),
+        engine=describe(),
         cuda=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         extras={extra: find_spec(module) is not None for extra, module in EXTRAS.items()},
         models=shipped_names(),
@@ -118,6 +121,7 @@ def environment_lines(found: Environment) -> list[tuple[str, str]]:
     return [
         *found.versions.items(),
         ("threads", str(found.threads)),
+        ("engine", found.engine),
         ("CUDA", found.cuda or "none"),
         *extras,
         ("models", ", ".join(found.models) or "none shipped"),

@@ -16,6 +16,7 @@ from elmore.cli.doctor import doctor
 from elmore.cli.embed import embed
 from elmore.cli.evaluate import evaluate
 from elmore.cli.pretrain import pretrain
+from elmore.cli.store import store
 from elmore.errors import ElmoreError
 
 DEBUG = "--debug"
@@ -24,6 +25,7 @@ FAILED = 2
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 for verb in (embed, pretrain, evaluate, convert, doctor):
     app.command()(verb)
+app.add_typer(store, name="store")
 
 
 def _print_version(wanted: bool) -> None:

@@ -62,7 +62,9 @@ def pretrain(
             counting=display.counting,
         )
     if display.first:
-        print(f"{output}: step {progress.step:,}, {progress.seconds / 60:.1f} minutes", end="")
+        done = "finished at" if progress.fraction >= 1 else "at"
+        spent = f"{progress.seconds / 60:.1f} minutes"
+        print(f"{output}: {done} step {progress.step:,}, {spent}", end="")
         print(f", best perplexity {progress.best:.2f}" if progress.best else "")
     if progress.interrupted:
         stopped = KeyboardInterrupt(progress.interrupted)

@@ -30,6 +30,7 @@ class Run(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fingerprint: str
+    precision: str = "float32"
     layers: str
     batch_words: int
     forget_sentences: bool
@@ -40,7 +41,8 @@ class Run(BaseModel):
     def of(cls, embedder: Embedder, config: DumpConfig) -> "Run":
         return cls(
             fingerprint=embedder.fingerprint,
-            **config.model_dump(include=set(cls.model_fields) - {"fingerprint"}),
+            precision=embedder.precision,
+            **config.model_dump(include=set(cls.model_fields) - {"fingerprint", "precision"}),
         )
 
 

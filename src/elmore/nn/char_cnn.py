@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from elmore.nn.highway import Highway
 from elmore.nn.layer_norm import LayerNorm
+from elmore.nn.max_conv import max_convolution, word_groups
 
 
 class CharCNNConfig(BaseModel):
@@ -91,8 +92,25 @@ class CharCNN(nn.Module):
             nn.init.zeros_(self.project.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
-        x = self.embed(_without_spare_padding(rows, self.config)).transpose(1, 2)  # (W, E, C')
-        x = torch.cat([conv(x).amax(dim=-1) for conv in self.convolutions], dim=-1)  # (W, F)
+        on_cpu = rows.device.type == "cpu" and len(rows) > 0
+        return self.finish(self._maxima_cpu(rows) if on_cpu else self._maxima(rows))
+
+    def _maxima(self, rows: Tensor) -> Tensor:
+        x = self.embed(without_spare_padding(rows, self.config)).transpose(1, 2)  # (W, E, C')
+        return torch.cat([conv(x).amax(dim=-1) for conv in self.convolutions], dim=-1)  # (W, F)
+
+    def _maxima_cpu(self, rows: Tensor) -> Tensor:
+        """The same, several times faster there, most of all in training."""
+        order, groups = word_groups(rows)
+        parts = [
+            max_convolution(groups, self.embed.weight, conv.weight, conv.bias)
+            for conv in self.convolutions
+            if isinstance(conv, nn.Conv1d) and conv.bias is not None
+        ]
+        return torch.cat(parts, dim=-1)[torch.argsort(order)]  # (W, F)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The maxima of the convolutions (W, F), however they were found -> vectors (W, D)."""
         x = self.activation(x)
         early = self.config.project_at == "after_cnn"
         x = self.highway(self.project(x)) if early else self.project(self.highway(x))
@@ -100,7 +118,7 @@ class CharCNN(nn.Module):
         return vectors
 
 
-def _without_spare_padding(rows: Tensor, config: CharCNNConfig) -> Tensor:
+def without_spare_padding(rows: Tensor, config: CharCNNConfig) -> Tensor:
     """Drop the columns that repeat what is already there, exactly.
 
     Past the longest word every column is the padding character. One window of nothing else must

@@ -79,7 +79,7 @@ class LSTMLayer(nn.Module):
     def forward(self, x: Tensor, h: Tensor, c: Tensor, active: list[int]) -> tuple[Tensor, ...]:
         """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c."""
         n_steps, n_rows = x.shape[1:3]
-        gates = torch.baddbmm(self._opened_bias().unsqueeze(1), x.flatten(1, 2), self.w_input.mT)
+        gates = torch.baddbmm(self.opened_bias().unsqueeze(1), x.flatten(1, 2), self.w_input.mT)
         gates = gates.unflatten(1, (n_steps, n_rows))  # (S, T, B, 4C)
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
         out: tuple[Tensor, ...] = _Recurrence.apply(  # type: ignore[no-untyped-call]
@@ -87,7 +87,7 @@ class LSTMLayer(nn.Module):
         )
         return out
 
-    def _opened_bias(self) -> Tensor:
+    def opened_bias(self) -> Tensor:
         opening = torch.zeros_like(self.bias)
         opening[:, self.config.cell_dim : 2 * self.config.cell_dim] = self.config.forget_bias
         return self.bias + opening  # (S, 4C)

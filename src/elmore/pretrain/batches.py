@@ -31,6 +31,9 @@ class RowsConfig(BaseModel):
     rows: int = Field(default=128, ge=1)
     """In each process."""
     steps: int = Field(default=20, ge=1)
+    forget: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Chance that a row's state is set back to zero before a batch. A model that never forgets
+    may come to lean on the state it has drifted into, and do badly when it starts from zero."""
 
 
 class SentencesConfig(BaseModel):

@@ -39,6 +39,7 @@ class BiLMObjective:
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
         self.dictionary = dictionary
         self.device = next(model.parameters()).device
+        self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
         softmax = model.softmax
         self.sparse: set[nn.Parameter] = set(softmax.parameters()) if softmax.sparse else set()
         self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
@@ -56,7 +57,7 @@ class BiLMObjective:
             torch.set_grad_enabled(learning),
         ):
             if isinstance(batch, RowBatch):
-                forward, backward = self._rows(batch)
+                forward, backward = self._rows(batch, rng)
             else:
                 forward, backward = self._sentences(batch)
         losses = [self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)]
@@ -64,9 +65,12 @@ class BiLMObjective:
         parts = {"forward": 2 * losses[0].item(), "backward": 2 * losses[1].item()}
         return Loss(losses[0] + losses[1], count, parts)
 
-    def _rows(self, batch: RowBatch) -> tuple[tuple[Tensor, Tensor], ...]:
+    def _rows(self, batch: RowBatch, rng: np.random.Generator) -> tuple[tuple[Tensor, Tensor], ...]:
         rows, index, targets = self._tensors(batch.rows, batch.index, batch.targets)
         state = self._state or self.model.bilm.zero_state(index.shape[2])
+        if self.forget:
+            kept = torch.from_numpy(rng.random(index.shape[2]) >= self.forget).to(self.device)
+            state = LSTMState(state.h * kept.unsqueeze(-1), state.c * kept.unsqueeze(-1))
         top, state = self.model.read_rows(rows, index, state)
         self._state = state.detach()
         return tuple((top[d].flatten(0, 1), targets[d].flatten()) for d in (0, 1))

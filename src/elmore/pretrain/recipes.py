@@ -87,8 +87,8 @@ def elmo_laptop() -> PretrainConfig:
             context=LSTMConfig(dim=128, cell_dim=512, dropout=0.1),
         ),
         softmax=SampledSoftmaxConfig(n_samples=2048),
-        batches=RowsConfig(rows=64, steps=20),
-        reading=ReadingConfig(block=20, buffer=2000),
+        batches=SentencesConfig(words=1600, max_words=100),
+        reading=ReadingConfig(buffer=20_000),
         vocabulary=VocabularyConfig(min_count=3, max_size=50_000),
         loop=LoopConfig(
             minutes=60,

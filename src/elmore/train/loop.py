@@ -149,7 +149,7 @@ class Loop:
         progress, config = self.progress, self.config
         progress.step += 1
         torch.manual_seed(_seed(config.seed, progress.step, self.world.rank))
-        figures = {"loss": 0.0, "count": 0.0, "stop": float(len(stop))}
+        figures = {"loss": 0.0, "count": 0.0}
         for micro in range(config.accumulate):
             rng = np.random.default_rng((config.seed, progress.step, micro))
             loss = self.objective.next_loss(rng)
@@ -160,6 +160,7 @@ class Loop:
                 **loss.parts,
             }.items():
                 figures[name] = figures.get(name, 0.0) + value
+        figures["stop"] = float(len(stop))
         figures = dict(
             zip(figures, self.world.sum(list(figures.values()), self.device), strict=True)
         )

@@ -1,12 +1,15 @@
 """The processes that train together (torchrun), or the one that trains alone."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from elmore.errors import InputError
 
 
 class World:
@@ -34,7 +37,8 @@ class World:
         if self.size == 1:
             return numbers
         total = torch.tensor(numbers, dtype=torch.float64, device=device)
-        dist.all_reduce(total)
+        with _peers():
+            dist.all_reduce(total)
         return [float(n) for n in total]
 
     def mean(self, number: float, device: torch.device) -> float:
@@ -76,7 +80,10 @@ class World:
         most = int(torch.stack(counts).max())
         rows = self._gather(grad.indices().squeeze(0), counts, most)
         values = self._gather(grad.values(), counts, most)
-        return torch.sparse_coo_tensor(rows.unsqueeze(0), values, grad.shape).coalesce()
+        summed = torch.sparse_coo_tensor(
+            rows.unsqueeze(0), values, grad.shape, check_invariants=False
+        )
+        return summed.coalesce()
 
     def _gather(self, part: Tensor, counts: list[Tensor], most: int) -> Tensor:
         """Parts of different lengths, padded to travel and cut again on arrival."""
@@ -96,8 +103,18 @@ class World:
 
     def wait(self) -> None:
         if self.size > 1:
-            dist.barrier()
+            with _peers():
+                dist.barrier()
 
     def close(self) -> None:
         if self.size > 1 and dist.is_initialized():
             dist.destroy_process_group()
+
+
+@contextmanager
+def _peers() -> Iterator[None]:
+    """Whoever stops first says why; the others need not show where they were waiting."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise InputError("Another process of this run has ended; its message says why.") from error

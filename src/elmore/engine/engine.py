@@ -1,0 +1,105 @@
+"""The fast way to run a finished biLM where no gradient is needed. Each distinct word is spelled
+once and, before an LSTM, its input gates are computed once; sentences are read without padding;
+the steps over the marks are the same for every sentence and are taken once; the two directions
+run side by side.
+"""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from elmore.engine.kernel import Kernel, NoKernel, find_kernel
+from elmore.engine.lstm import LSTMEngine
+from elmore.engine.native_lstm import NativeLayer, Precision
+from elmore.engine.torch_lstm import TorchLayer
+from elmore.engine.transformer import TransformerEngine
+from elmore.engine.words import WordVectors
+from elmore.errors import ConfigError
+from elmore.models.bilm import BiLM
+from elmore.nn.lstm import BiLSTM, LSTMLayer, LSTMState
+from elmore.text.batching import Speller
+
+BUILD = "python -m elmore.engine.build_kernel"
+
+
+def check_precision(
+    precision: str, model: BiLM, device: torch.device, kernel: Kernel | NoKernel | None = None
+) -> Precision:
+    """The same, or an error that says why a model cannot be run with it here."""
+    if precision == "float32":
+        return "float32"
+    if precision != "int8":
+        raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'int8'.")
+    if not isinstance(model.context, BiLSTM):
+        raise ConfigError("precision is 'int8', which is for LSTM models; this is a Transformer.")
+    if device.type != "cpu":
+        raise ConfigError(f"precision is 'int8', which runs on a CPU; device is '{device}'.")
+    found = find_kernel() if kernel is None else kernel
+    if isinstance(found, NoKernel):
+        raise ConfigError(
+            f"precision is 'int8', which needs the compiled kernel, and {found.reason}; "
+            f"with a C++ compiler, `{BUILD}` makes it."
+        )
+    return "int8"
+
+
+def describe() -> str:
+    """Which engine runs LSTM models on this machine's CPU, and why."""
+    match find_kernel():
+        case Kernel(name=name):
+            return f"compiled kernel ({name}), float32 and int8"
+        case NoKernel(reason=reason):
+            return f"PyTorch, float32 only: {reason} (`{BUILD}` makes it)"
+
+
+class Engine:
+    """Sentences of words in, layers out. The model's weights must not change any more."""
+
+    def __init__(
+        self,
+        model: BiLM,
+        speller: Speller,
+        *,
+        precision: Precision = "float32",
+        kernel: Kernel | NoKernel | None = None,
+    ):
+        """`kernel` is found unless it is given."""
+        kernel = find_kernel() if kernel is None else kernel
+        self._lock = Lock()  # the tables of known words are shared by all callers
+        with torch.inference_mode():
+            words = WordVectors(model.words, model.config.words.dim, speller)
+            self._inner = (
+                _lstm_engine(model.context, words, precision, kernel)
+                if isinstance(model.context, BiLSTM)
+                else TransformerEngine(model.context, words)
+            )
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[NDArray[Any]]:
+        """(layers, words, dim) of each sentence, which depends on that sentence alone."""
+        with self._lock, torch.inference_mode():
+            return self._inner.embed(sentences)
+
+    def embed_on(
+        self, sentences: Sequence[Sequence[str]], state: LSTMState
+    ) -> tuple[list[NDArray[Any]], LSTMState]:
+        """Sentence i goes on from row i of `state`; an LSTM's rows after it come back too."""
+        assert isinstance(self._inner, LSTMEngine)  # a Transformer has no state to give
+        with self._lock, torch.inference_mode():
+            return self._inner.embed_on(sentences, state)
+
+
+def _lstm_engine(
+    context: BiLSTM, words: WordVectors, precision: Precision, kernel: Kernel | NoKernel
+) -> LSTMEngine:
+    layers = [layer for layer in context.layers if isinstance(layer, LSTMLayer)]
+    weight = layers[0].w_state
+    if isinstance(kernel, NoKernel) or weight.is_cuda or weight.dtype != torch.float32:
+        n_gates = 4 * context.config.cell_dim
+        return LSTMEngine(context, words, [TorchLayer(layer) for layer in layers], n_gates)
+    native = [
+        NativeLayer(layer, kernel, precision, first=i == 0) for i, layer in enumerate(layers)
+    ]
+    return LSTMEngine(context, words, native, native[0].n_gates)

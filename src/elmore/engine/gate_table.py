@@ -1,0 +1,49 @@
+"""A word's input gates in the first layer do not depend on where it stands: a row of a table is
+looked up where a matrix product was. Rows are wide, so the table holds the latest used words only.
+"""
+
+# W words, D dim, C cells, S = 2 directions
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.engine.word_rows import WordRows
+from elmore.nn.lstm import DIRECTIONS
+
+TABLE_BYTES = 320_000_000
+"""What the table may take: 2,441 words of the original size."""
+_MAX_WORDS = 32_768
+
+
+class GateTable:
+    """Distinct words in, rows of `gates` out."""
+
+    def __init__(
+        self,
+        like: Tensor,
+        n_gates: int,
+        input_gates: Callable[[int, Tensor], Tensor],
+        n_bytes: int = TABLE_BYTES,
+    ):
+        row_bytes = DIRECTIONS * n_gates * like.element_size()
+        self.known = WordRows(max(1, min(_MAX_WORDS, n_bytes // row_bytes)))
+        self._input_gates = input_gates
+        # Pages never written to take no memory, so a short use pays for little.
+        self.gates = [like.new_empty(self.known.capacity, n_gates) for _ in range(DIRECTIONS)]
+
+    def rows(self, words: Sequence[str], vectors: Tensor) -> NDArray[np.int64] | None:
+        """The rows of distinct words with these vectors (W, D); None if they are too many."""
+        if len(words) > self.known.capacity:
+            return None
+        rows, new = self.known.rows(words)
+        try:
+            if new:
+                x = vectors[new]
+                for direction, table in enumerate(self.gates):
+                    table[rows[new]] = self._input_gates(direction, x)
+        except BaseException:
+            self.known.forget()
+            raise
+        return rows

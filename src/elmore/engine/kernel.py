@@ -1,0 +1,72 @@
+"""The compiled kernel, where there is one: found beside its source, checked against it, called
+through ctypes, which lets other threads run meanwhile.
+"""
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from elmore.engine.build_kernel import FOLDER, kernel_paths
+
+
+class LayerArguments(ctypes.Structure):
+    """`Layer` of lstm.cpp."""
+
+    _fields_ = (
+        ("w_gates", ctypes.c_void_p),
+        ("w_project", ctypes.c_void_p),
+        ("gate_scales", ctypes.c_void_p),
+        ("project_scales", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("dim", ctypes.c_int64),
+        ("dim_padded", ctypes.c_int64),
+        ("cells", ctypes.c_int64),
+        ("inputs", ctypes.c_int64),
+        ("cell_clip", ctypes.c_float),
+        ("proj_clip", ctypes.c_float),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A loaded kernel: the best whose instructions this machine has."""
+
+    name: str
+    lanes: int
+    library: ctypes.CDLL
+
+
+@dataclass(frozen=True, slots=True)
+class NoKernel:
+    """There is none, and why."""
+
+    reason: str
+
+
+@cache
+def find_kernel(folder: Path = FOLDER) -> Kernel | NoKernel:
+    """Look once; what is installed does not change under a running program."""
+    there = {name: path for name, path in kernel_paths(folder).items() if path.is_file()}
+    for name, path in there.items():
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError:
+            continue  # built on another kind of machine
+        if library.elmore_supported():
+            return Kernel(name, _declared(library), library)
+    if there:
+        return NoKernel("no kernel that was built runs on this machine")
+    if any(folder.glob("lstm-*.so")):
+        return NoKernel("the kernel that was built is of another version of its source")
+    return NoKernel("no kernel was built: there was no C++ compiler")
+
+
+def _declared(library: ctypes.CDLL) -> int:
+    """Say what the functions take; the number of lanes comes back."""
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    for read in (library.elmore_read_float32, library.elmore_read_int8):
+        read.argtypes = (pointer,) * 5 + (count,) + (pointer,) * 3
+        read.restype = ctypes.c_int
+    library.elmore_lanes.restype = count
+    return int(library.elmore_lanes())

@@ -1,0 +1,211 @@
+"""Sentences through an LSTM biLM: shared tables first, then each direction, and each group of
+sentences when there are threads to spare, runs through all layers on its own.
+"""
+
+# B sentences, N words of all of them, n words of one, W distinct words, L layers, S = 2 directions,
+# T steps, P projection dim, C cells
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.engine.gate_table import GateTable
+from elmore.engine.plan import Plan, plan
+from elmore.engine.words import WordVectors
+from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
+from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+
+Array = NDArray[Any]
+_ROWS_WORTH_A_THREAD = 16
+
+
+class Layer(Protocol):
+    """One layer of both directions. States are taken on in place, outputs have no skip yet."""
+
+    def input_gates(self, direction: int, x: Tensor) -> Tensor: ...
+
+    def read_words(
+        self,
+        direction: int,
+        table: Tensor,
+        rows: Tensor,
+        active: NDArray[np.int32],
+        h: Tensor,
+        c: Tensor,
+    ) -> Tensor: ...
+
+    def read(
+        self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
+    ) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The distinct words of a batch, and their rows in the gate table unless they are too many."""
+
+    number: dict[str, int]
+    vectors: Tensor  # (W, P)
+    rows: Tensor | None  # (W,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sentences read together: which of the batch, in which order, and their words' numbers."""
+
+    members: list[int]
+    plan: Plan
+    numbers: Tensor  # (N,), of the words of row after row
+
+
+class LSTMEngine:
+    """A finished BiLSTM behind its word vectors."""
+
+    def __init__(
+        self, context: BiLSTM, words: WordVectors, layers: Sequence[Layer], n_gates: int
+    ):
+        self._zero_state = context.zero_state
+        self._config: LSTMConfig = context.config
+        self._words, self._layers = words, layers
+        like = next(context.parameters())
+        self._threads = 1 if like.is_cuda else None
+        self.table = GateTable(like, n_gates, layers[0].input_gates)
+        self._marks: LSTMState | None = None
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
+        """(L + 1, n, 2P) a sentence; each begins where its mark has left the state."""
+        marks = self._after_marks()
+        state = LSTMState(*(_rows(part, len(sentences)) for part in (marks.h, marks.c)))
+        layers, _ = self._embed(sentences, state)
+        return layers
+
+    def embed_on(
+        self, sentences: Sequence[Sequence[str]], state: LSTMState
+    ) -> tuple[list[Array], LSTMState]:
+        """The same from a given state, which sentence i takes on for row i, marks and all."""
+        marked = [[SENTENCE_BEGIN, *words, SENTENCE_END] for words in sentences]
+        layers, after = self._embed(marked, state)
+        return [of_one[:, 1:-1].copy() for of_one in layers], after
+
+    def _after_marks(self) -> LSTMState:
+        """What is remembered of a sentence's first mark: `<S>` forward, `</S>` backward."""
+        if self._marks is None:
+            _, after = self._embed([[SENTENCE_BEGIN], [SENTENCE_END]], self._zero_state(2))
+            h, c = (
+                torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (after.h, after.c)
+            )
+            self._marks = LSTMState(h, c)  # one row
+        return self._marks
+
+    def _embed(
+        self, sentences: Sequence[Sequence[str]], state: LSTMState
+    ) -> tuple[list[Array], LSTMState]:
+        words = self._look_up(sentences)
+        groups = [_group(sentences, members, words) for members in self._deal(sentences)]
+        after = LSTMState(torch.empty_like(state.h), torch.empty_like(state.c))
+
+        def task(group: _Group, direction: int) -> Callable[[], list[Tensor]]:
+            return lambda: self._read(group, direction, words, state, after)
+
+        tasks = [task(group, direction) for group in groups for direction in range(DIRECTIONS)]
+        outputs = _side_by_side(tasks, self._n_threads())
+        layers: dict[int, Array] = {}
+        x = words.vectors.cpu().numpy()
+        for i, group in enumerate(groups):
+            layers |= _assembled(group, x, outputs[DIRECTIONS * i : DIRECTIONS * (i + 1)])
+        return [layers[i] for i in range(len(sentences))], after
+
+    def _look_up(self, sentences: Sequence[Sequence[str]]) -> _Words:
+        number: dict[str, int] = {}
+        for words in sentences:
+            for word in words:
+                number.setdefault(word, len(number))
+        distinct = list(number)
+        vectors = self._words(distinct)
+        rows = self.table.rows(distinct, vectors)
+        return _Words(number, vectors, None if rows is None else torch.from_numpy(rows))
+
+    def _n_threads(self) -> int:
+        return self._threads or torch.get_num_threads()
+
+    def _deal(self, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
+        """Groups of like sizes and lengths, as many as threads can take both directions of."""
+        most = max(1, len(sentences) // _ROWS_WORTH_A_THREAD)
+        n = max(1, min(self._n_threads() // DIRECTIONS, most))
+        order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
+        return [order[i::n] for i in range(n)]
+
+    def _read(
+        self, group: _Group, direction: int, words: _Words, before: LSTMState, after: LSTMState
+    ) -> list[Tensor]:
+        """One direction of one group: outputs (N, P) of each layer, in the plan's places."""
+        device = words.vectors.device
+        members = torch.tensor(group.members, device=device)[torch.from_numpy(group.plan.order)]
+        numbers = group.numbers[torch.from_numpy(group.plan.reads[direction])]  # (N,)
+        outputs: list[Tensor] = []
+        for i, layer in enumerate(self._layers):
+            h, c = before.h[i, direction, members], before.c[i, direction, members]
+            if i > 0 or words.rows is None:
+                x = outputs[-1] if i else words.vectors[numbers.to(device)]
+                y = layer.read(direction, x, group.plan.active, h, c)
+            else:
+                rows = words.rows[numbers].to(device)
+                table = self.table.gates[direction]
+                y = layer.read_words(direction, table, rows, group.plan.active, h, c)
+            outputs.append(y.add_(outputs[-1]) if i and self._config.skip else y)
+            after.h[i, direction, members], after.c[i, direction, members] = h, c
+        return outputs
+
+
+def _rows(part: Tensor, n: int) -> Tensor:
+    return part.expand(-1, -1, n, -1)
+
+
+def _group(sentences: Sequence[Sequence[str]], members: list[int], words: _Words) -> _Group:
+    work = plan([len(sentences[i]) for i in members])
+    numbers = [words.number[word] for b in work.order for word in sentences[members[b]]]
+    return _Group(members, work, torch.tensor(numbers, dtype=torch.int64))
+
+
+def _assembled(group: _Group, x: Array, outputs: list[list[Tensor]]) -> dict[int, Array]:
+    """Each sentence's own array: [x; x], then [forward; backward] of each layer."""
+    sides = [[y.cpu().numpy() for y in side] for side in outputs]
+    n_layers, dim = 1 + len(sides[0]), x.shape[1]
+    work, numbers = group.plan, group.numbers.numpy()
+    done: dict[int, Array] = {}
+    for b, start, n in zip(work.order, work.starts, work.lengths, strict=True):
+        span = slice(start, start + n)
+        layers = np.empty((n_layers, n, DIRECTIONS * dim), x.dtype)
+        layers[0, :, :dim] = layers[0, :, dim:] = x[numbers[span]]
+        for direction, side in enumerate(sides):
+            half = slice(direction * dim, (direction + 1) * dim)
+            for i, y in enumerate(side):
+                layers[i + 1, :, half] = y[work.places[direction][span]]
+        done[group.members[b]] = layers
+    return done
+
+
+def _side_by_side(
+    tasks: Sequence[Callable[[], list[Tensor]]], n_threads: int
+) -> list[list[Tensor]]:
+    """Each task in a thread of its own, as far as threads go; torch adds none of its own."""
+    if n_threads == 1:
+        return [task() for task in tasks]
+    try:
+        with ThreadPoolExecutor(min(n_threads, len(tasks)), initializer=_one_thread) as pool:
+            return [done.result() for done in [pool.submit(_inferred, task) for task in tasks]]
+    finally:
+        torch.set_num_threads(n_threads)  # the workers' setting is also the default of new threads
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _inferred(task: Callable[[], list[Tensor]]) -> list[Tensor]:
+    with torch.inference_mode():  # a thread does not inherit it
+        return task()

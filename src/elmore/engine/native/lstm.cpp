@@ -1,0 +1,376 @@
+// One LSTM layer, one direction, all steps: gate sums, squashing and cell in one pass while the sums
+// are in registers, then the projection. float32, or int8 weights with activations rounded as they
+// come. Compiled once per instruction set; plain C interface, no library but the C++ one.
+//
+// n rows still reading, D dim, C cells (a multiple of LANES), K inputs of a gate: D, or 2D with x.
+// A tile is LANES cells; its panel holds for each input the four gates of the tile side by side:
+//   float32: (C / LANES, K, 4, LANES)      int8: (C / LANES, K / 4, 4, LANES, 4), each weight + 128
+// The projection has the same form, with 4 LANES outputs in the place of four gates.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+constexpr int LANES = 16, ROWS = 6;  // 24 sums, 4 weights and an input in 32 registers
+#elif defined(__AVX2__)
+constexpr int LANES = 8, ROWS = 3;
+#elif defined(__aarch64__)
+constexpr int LANES = 4, ROWS = 6;
+#else
+constexpr int LANES = 4, ROWS = 3;
+#endif
+constexpr int GATES = 4, WIDTH = GATES * LANES;
+constexpr int BLOCK = 512;  // inputs of the projection at a time: a panel's part stays in the cache
+
+typedef float Vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t Int __attribute__((vector_size(4 * LANES)));
+typedef int8_t Bytes __attribute__((vector_size(LANES)));
+
+extern "C" struct Layer {
+    const void* w_gates;
+    const void* w_project;       // null: no projection, C == D
+    const float* gate_scales;    // int8: (C / LANES, 4, LANES), what a weight's unit is worth
+    const float* project_scales; // int8: (D rounded up to WIDTH,)
+    const float* bias;           // (C / LANES, 4, LANES)
+    int64_t dim, dim_padded, cells, inputs;  // inputs: K as packed; dim_padded: D as packed
+    float cell_clip, proj_clip;
+};
+
+namespace {
+
+template <class V, class T> inline V load(const T* from) {
+    V v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+template <class V, class T> inline void store(T* to, V v) { std::memcpy(to, &v, sizeof v); }
+inline Vec all(float x) { return x - Vec{}; }
+inline Int all(int32_t x) { return x - Int{}; }
+inline Vec clipped(Vec x, float limit) {  // a NaN stays one
+    x = x > all(limit) ? all(limit) : x;
+    return x < all(-limit) ? all(-limit) : x;
+}
+
+// e^x for |x| <= 28, and as if |x| were 28 beyond; three such can be multiplied without overflow.
+inline Vec exponential(Vec x) {
+    x = clipped(x, 28.0f);
+    const Vec shifter = all(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+    Vec turns = x * 1.44269504f + shifter;
+    Int power = (Int)turns - (Int)shifter;
+    turns -= shifter;
+    Vec r = x - turns * 0.693359375f + turns * 2.12194440e-4f;  // ln 2 in two parts
+    Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    return p * (Vec)((power + 127) << 23);
+}
+
+// Gate sums -> the new cell, in place, and what it shows. Written over common denominators:
+// c / (1 + e^-f) + tanh(g) / (1 + e^-i), then tanh(c) / (1 + e^-o), with one division each.
+inline Vec squash(const Vec (&z)[GATES], float* cell, float clip) {
+    Vec i = 1.0f + exponential(-z[0]), f = 1.0f + exponential(-z[1]);
+    Vec g = exponential(-2.0f * z[2]), ig = i * (1.0f + g);
+    Vec c = (load<Vec>(cell) * ig + (1.0f - g) * f) / (f * ig);
+    c = clipped(c, clip);
+    store(cell, c);
+    Vec o = 1.0f + exponential(-z[3]), t = exponential(-2.0f * c);
+    return (1.0f - t) / (o * (1.0f + t));
+}
+
+// Rows in blocks of nearly equal size, none over ROWS; `work` gets the first row and the count.
+template <int R, class Work> inline void with_rows(int64_t first, int64_t count, Work&& work) {
+    if (count == R) work.template operator()<R>(first);
+    else if constexpr (R > 1) with_rows<R - 1>(first, count, work);
+}
+template <class Work> inline void in_blocks(int64_t n, Work&& work) {
+    int64_t blocks = (n + ROWS - 1) / ROWS, first = 0;
+    for (int64_t b = 0; b < blocks; ++b) {
+        int64_t count = n / blocks + (b < n % blocks);
+        with_rows<ROWS>(first, count, work);
+        first += count;
+    }
+}
+
+// The two kinds of weights -------------------------------------------------------------------------
+
+struct Float {
+    using Weight = float;
+    using Input = float;
+    using Sum = Vec;
+    static constexpr int GROUP = 1;  // inputs that stand together in a panel
+
+    static inline Vec input(const float* at) { return all(*at); }
+    static inline void add(Vec& sum, Vec weights, Vec inputs) { sum += weights * inputs; }
+};
+
+struct Byte {
+    using Weight = uint8_t;
+    using Input = int8_t;
+    using Sum = Int;
+    static constexpr int GROUP = 4;
+
+    static inline Int input(const int8_t* at) { return all(load<int32_t>(at)); }
+
+    // Four unsigned weights a lane times four signed inputs, the same for every lane.
+    static inline void add(Int& sum, Int weights, Int inputs) {
+#if defined(__AVX512VNNI__)
+        // Not the intrinsic: GCC moves its sums from register to register.
+        asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(inputs));
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+        __m256i w = (__m256i)weights, x = (__m256i)inputs, low = _mm256_set1_epi16(255);
+        __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
+        sum += (Int)_mm256_madd_epi16(_mm256_and_si256(w, low), even);
+        sum += (Int)_mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8));
+#else
+        for (int j = 0; j < 4; ++j)
+            sum += ((weights >> (8 * j)) & 255) * ((inputs << (24 - 8 * j)) >> 24);
+#endif
+    }
+};
+
+// Adds to the sums of R rows what `count` inputs bring through one panel. Every sum is a variable
+// with a name: compilers leave an array of them on the stack.
+template <class Kind, int R>
+inline void add_panel(const typename Kind::Input* a, int64_t stride,
+                      const typename Kind::Weight* panel, int64_t count,
+                      typename Kind::Sum (&sums)[R][GATES]) {
+    using Sum = typename Kind::Sum;
+#define FOR_ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
+#define TAKE(r) \
+    Sum s##r##_0{}, s##r##_1{}, s##r##_2{}, s##r##_3{}; \
+    if constexpr (r < R) \
+        s##r##_0 = sums[r][0], s##r##_1 = sums[r][1], s##r##_2 = sums[r][2], s##r##_3 = sums[r][3];
+#define ADD(r) \
+    if constexpr (r < R) { \
+        const Sum x = Kind::input(a + r * stride + k); \
+        Kind::add(s##r##_0, w0, x), Kind::add(s##r##_1, w1, x); \
+        Kind::add(s##r##_2, w2, x), Kind::add(s##r##_3, w3, x); \
+    }
+#define GIVE(r) \
+    if constexpr (r < R) \
+        sums[r][0] = s##r##_0, sums[r][1] = s##r##_1, sums[r][2] = s##r##_2, sums[r][3] = s##r##_3;
+    static_assert(R <= 6 && GATES == 4);
+    constexpr int PART = LANES * Kind::GROUP;
+    FOR_ROWS(TAKE)
+    for (int64_t k = 0; k < count; k += Kind::GROUP, panel += GATES * PART) {
+        const Sum w0 = load<Sum>(panel), w1 = load<Sum>(panel + PART);
+        const Sum w2 = load<Sum>(panel + 2 * PART), w3 = load<Sum>(panel + 3 * PART);
+        FOR_ROWS(ADD)
+    }
+    FOR_ROWS(GIVE)
+#undef FOR_ROWS
+#undef TAKE
+#undef ADD
+#undef GIVE
+}
+
+// A row in bytes: what a unit is worth, and what the weights' + 128 will have added to each sum.
+struct Rounded {
+    float unit;
+    int32_t excess;
+};
+
+Rounded round_row(const float* row, int64_t n, int8_t* to) {
+    Vec most = Vec{};
+    for (int64_t i = 0; i < n; i += LANES) {
+        Vec v = load<Vec>(row + i), size = v < Vec{} ? -v : v;
+        most = size > most ? size : most;
+    }
+    float largest = 0.0f;
+    for (int l = 0; l < LANES; ++l) largest = std::max(largest, (float)most[l]);
+    const float unit = largest > 0.0f ? largest / 127.0f : 1.0f, inverse = 1.0f / unit;
+    Int total = Int{};
+    for (int64_t i = 0; i < n; i += LANES) {
+        // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+        Int value = (Int)(load<Vec>(row + i) * inverse + 12582912.0f) - (Int)all(12582912.0f);
+        store(to + i, __builtin_convertvector(value, Bytes));
+        total += value;
+    }
+    int32_t sum = 0;
+    for (int l = 0; l < LANES; ++l) sum += total[l];
+    return {unit, 128 * sum};
+}
+
+// One direction of one layer -----------------------------------------------------------------------
+
+template <class Kind> class Reader {
+    using Weight = typename Kind::Weight;
+    using Sum = typename Kind::Sum;  // as large as a Vec in both kinds
+    static constexpr bool bytes = Kind::GROUP == 4;
+    const Layer& layer;
+    const int64_t inputs;         // K: all that is packed when x is read too, else those of h
+    std::vector<float> in;        // (B, K): h, then x
+    std::vector<float> hidden;    // (B, C)
+    std::vector<float> out;       // (B, D rounded up to WIDTH)
+    std::vector<int8_t> rounded;  // (B, max(K, C))
+    std::vector<Rounded> units;   // (B,)
+
+    int64_t out_width() const { return (layer.dim + WIDTH - 1) / WIDTH * WIDTH; }
+
+    void round_rows(const std::vector<float>& rows, int64_t width, int64_t n) {
+        for (int64_t r = 0; r < n; ++r)
+            units[r] = round_row(&rows[r * width], width, &rounded[r * width]);
+    }
+
+    void gates(const float* table, const int64_t* rows, float* c, int64_t n) {
+        const int64_t cells = layer.cells;
+        const auto* w = static_cast<const Weight*>(layer.w_gates);
+        if constexpr (bytes) round_rows(in, inputs, n);
+        for (int64_t tile = 0; tile < cells / LANES; ++tile, w += layer.inputs * WIDTH) {
+            in_blocks(n, [&]<int R>(int64_t first) {
+                const float* from[R];
+                for (int r = 0; r < R; ++r) {
+                    from[r] = table + (rows ? rows[first + r] * GATES * cells : 0) + tile * WIDTH;
+                    for (int g = 0; g < GATES; ++g)
+                        __builtin_prefetch(from[r] + WIDTH + g * LANES);  // for the next tile
+                }
+                Vec z[R][GATES];
+                if constexpr (bytes) {
+                    Int sum[R][GATES];
+                    for (int r = 0; r < R; ++r)
+                        for (int g = 0; g < GATES; ++g) sum[r][g] = all(-units[first + r].excess);
+                    add_panel<Kind, R>(&rounded[first * inputs], inputs, w, inputs, sum);
+                    const float* scales = layer.gate_scales + tile * WIDTH;
+                    for (int r = 0; r < R; ++r)
+                        for (int g = 0; g < GATES; ++g) {
+                            Vec scale = load<Vec>(scales + g * LANES) * units[first + r].unit;
+                            z[r][g] = load<Vec>(from[r] + g * LANES) +
+                                      __builtin_convertvector(sum[r][g], Vec) * scale;
+                        }
+                } else {
+                    for (int r = 0; r < R; ++r)
+                        for (int g = 0; g < GATES; ++g) z[r][g] = load<Vec>(from[r] + g * LANES);
+                    add_panel<Kind, R>(&in[first * inputs], inputs, w, inputs, z);
+                }
+                for (int r = 0; r < R; ++r) {
+                    int64_t at = (first + r) * cells + tile * LANES;
+                    store(&hidden[at], squash(z[r], c + at, layer.cell_clip));
+                }
+            });
+        }
+    }
+
+    void project(int64_t n) {
+        const int64_t cells = layer.cells, width = out_width();
+        const typename Kind::Input* from;
+        if constexpr (bytes) round_rows(hidden, cells, n), from = rounded.data();
+        else from = hidden.data();
+        for (int64_t tile = 0; tile < width / WIDTH; ++tile) {
+            const auto* panel = static_cast<const Weight*>(layer.w_project) + tile * cells * WIDTH;
+            for (int64_t k = 0; k < cells; k += BLOCK) {
+                const int64_t count = std::min<int64_t>(BLOCK, cells - k);
+                in_blocks(n, [&]<int R>(int64_t first) {
+                    float* to = &out[first * width + tile * WIDTH];
+                    Sum sum[R][GATES];
+                    for (int r = 0; r < R; ++r)
+                        for (int g = 0; g < GATES; ++g)
+                            sum[r][g] = k ? load<Sum>(to + r * width + g * LANES) : Sum{};
+                    add_panel<Kind, R>(from + first * cells + k, cells, panel + k * WIDTH,
+                                       count, sum);
+                    for (int r = 0; r < R; ++r)
+                        for (int g = 0; g < GATES; ++g)
+                            store(to + r * width + g * LANES, sum[r][g]);
+                });
+            }
+        }
+        if constexpr (bytes) rescale(n, width);
+    }
+
+    void rescale(int64_t n, int64_t width) {
+        for (int64_t r = 0; r < n; ++r)
+            for (int64_t d = 0; d < width; d += LANES) {
+                Int sum = load<Int>(&out[r * width + d]) - units[r].excess;
+                store(&out[r * width + d], __builtin_convertvector(sum, Vec) *
+                                               load<Vec>(layer.project_scales + d) * units[r].unit);
+            }
+    }
+
+    // What the rows show becomes their h and goes out.
+    void finish(float* y, int64_t n) {
+        const bool projects = layer.w_project != nullptr;
+        const int64_t width = projects ? out_width() : layer.cells;
+        const float limit = projects ? layer.proj_clip : INFINITY;
+        for (int64_t r = 0; r < n; ++r) {
+            const float* from = (projects ? out : hidden).data() + r * width;
+            float *h = &in[r * inputs], *to = y + r * layer.dim;
+            for (int64_t d = 0; d < layer.dim; ++d) {
+                float v = from[d] > limit ? limit : from[d];
+                h[d] = to[d] = v < -limit ? -limit : v;
+            }
+        }
+    }
+
+  public:
+    Reader(const Layer& layer, bool reads_x, int64_t n_rows)
+        : layer(layer), inputs(reads_x ? layer.inputs : layer.dim_padded), in(n_rows * inputs),
+          hidden(n_rows * layer.cells), out(layer.w_project ? n_rows * out_width() : 0),
+          rounded(bytes ? n_rows * std::max(inputs, layer.cells) : 0), units(bytes ? n_rows : 0) {}
+
+    // Gate sums begin from row `rows[i]` of the table at place i, or from the bias and x.
+    void read(const float* table, const int64_t* rows, const float* x, const int32_t* active,
+              int64_t n_steps, float* h, float* c, float* y) {
+        const int64_t dim = layer.dim, n_rows = n_steps ? active[0] : 0;
+        for (int64_t r = 0; r < n_rows; ++r) std::copy_n(h + r * dim, dim, &in[r * inputs]);
+        for (int64_t t = 0; t < n_steps; ++t) {
+            const int64_t n = active[t];
+            if (x)
+                for (int64_t r = 0; r < n; ++r, x += dim)
+                    std::copy_n(x, dim, &in[r * inputs + layer.dim_padded]);
+            gates(table, rows, c, n);
+            if (layer.w_project) project(n);
+            finish(y, n);
+            y += n * dim;
+            if (rows) rows += n;
+        }
+        for (int64_t r = 0; r < n_rows; ++r) std::copy_n(&in[r * inputs], dim, h + r * dim);
+    }
+};
+
+template <class Kind>
+int read_all(const Layer* layer, const float* table, const int64_t* rows, const float* x,
+             const int32_t* active, int64_t n_steps, float* h, float* c, float* y) try {
+    Reader<Kind> reader(*layer, x != nullptr, n_steps ? active[0] : 0);
+    reader.read(x ? layer->bias : table, x ? nullptr : rows, x, active, n_steps, h, c, y);
+    return 0;
+} catch (const std::bad_alloc&) {
+    return 1;
+}
+
+}  // namespace
+
+extern "C" {
+int64_t elmore_lanes() { return LANES; }
+
+// Whether this machine has the instructions this file was compiled for.
+int elmore_supported() {
+#if defined(__AVX512VNNI__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni");
+#elif defined(__AVX2__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+#else
+    return 1;
+#endif
+}
+
+int elmore_read_float32(const Layer* layer, const float* table, const int64_t* rows, const float* x,
+                        const int32_t* active, int64_t n_steps, float* h, float* c, float* y) {
+    return read_all<Float>(layer, table, rows, x, active, n_steps, h, c, y);
+}
+
+int elmore_read_int8(const Layer* layer, const float* table, const int64_t* rows, const float* x,
+                     const int32_t* active, int64_t n_steps, float* h, float* c, float* y) {
+    return read_all<Byte>(layer, table, rows, x, active, n_steps, h, c, y);
+}
+}

@@ -1,0 +1,109 @@
+"""One LSTM layer without gradients in plain PyTorch, on a CPU or a GPU: everything in place, cells
+a slice at a time so that a slice's gates are still in the cache when they are squashed.
+"""
+
+# S = 2 directions, N places of the plan, T steps, B rows, n rows still reading, D dim, C cells
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.nn.lstm import DIRECTIONS, LSTMLayer
+
+_SLICE = 512  # cells, on a CPU
+_ROWS = 512  # whose input gates are computed together
+
+
+class TorchLayer:
+    """A layer's weights in slices of cells; the gates of a slice stand side by side."""
+
+    def __init__(self, layer: LSTMLayer):
+        self.config = layer.config
+        n_cells = self.config.cell_dim
+        size = n_cells if layer.bias.is_cuda else _SLICE
+        self._cells = [slice(i, min(i + size, n_cells)) for i in range(0, n_cells, size)]
+        sides = range(DIRECTIONS)
+        self._w_input = [self._sliced(layer.w_input[s]).mT for s in sides]  # (D, 4C) each
+        self._bias = [self._sliced(layer.opened_bias()[s]) for s in sides]  # (4C,) each
+        self._w_state = [
+            [_slice(layer.w_state[s], cells).mT.contiguous() for cells in self._cells]
+            for s in sides
+        ]  # (D, 4 cells) each
+        w_project = layer.w_project
+        self._w_project = None if w_project is None else w_project.mT  # (S, C, D)
+
+    def input_gates(self, direction: int, x: Tensor) -> Tensor:
+        """x (N, D) -> gate sums (N, 4C), slice after slice, the recurrent part still missing."""
+        return torch.addmm(self._bias[direction], x, self._w_input[direction])
+
+    def _sliced(self, gates: Tensor) -> Tensor:
+        """(4C, …) as the slices want it, one after another."""
+        if len(self._cells) == 1:
+            return gates
+        return torch.cat([_slice(gates, cells) for cells in self._cells])
+
+    def read_words(
+        self,
+        direction: int,
+        table: Tensor,
+        rows: Tensor,
+        active: NDArray[np.int32],
+        h: Tensor,
+        c: Tensor,
+    ) -> Tensor:
+        """Place i reads gates `table[rows[i]]`; h (B, D) and c (B, C) are taken on in place."""
+        outputs = h.new_empty(len(rows), h.shape[1])  # (N, D)
+        start = 0
+        for n in active.tolist():
+            z = table[rows[start : start + n]]  # (n, 4C)
+            outputs[start : start + n] = self._step(direction, z, h[:n], c[:n])
+            start += n
+        return outputs
+
+    def read(
+        self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
+    ) -> Tensor:
+        """x (N, D) -> outputs (N, D); the input gates are computed for many steps at a time."""
+        outputs = torch.empty_like(x)
+        ends = np.cumsum(active)
+        start = first = 0
+        while start < len(x):
+            last = max(first + 1, int(np.searchsorted(ends, start + _ROWS, side="right")))
+            end = int(ends[last - 1])
+            z = self.input_gates(direction, x[start:end])
+            at = 0
+            for n in active[first:last].tolist():
+                y = self._step(direction, z[at : at + n], h[:n], c[:n])
+                outputs[start + at : start + at + n] = y
+                at += n
+            start, first = end, last
+        return outputs
+
+    def _step(self, direction: int, z: Tensor, h: Tensor, c: Tensor) -> Tensor:
+        """z (n, 4C), h (n, D), c (n, C), all overwritten -> h."""
+        hidden = torch.empty_like(c)
+        at = 0
+        for cells, w_state in zip(self._cells, self._w_state[direction], strict=True):
+            gates = z[:, at : at + w_state.shape[1]].addmm_(h, w_state)
+            _squash(gates, c[:, cells], hidden[:, cells], self.config.cell_clip)
+            at += w_state.shape[1]
+        if self._w_project is None:
+            return h.copy_(hidden)
+        torch.mm(hidden, self._w_project[direction], out=h)
+        clip = self.config.proj_clip
+        return h if clip is None else h.clamp_(-clip, clip)
+
+
+def _squash(gates: Tensor, c: Tensor, hidden: Tensor, clip: float | None) -> None:
+    """Gates (n, 4k): the new cell into c (n, k), what it shows into `hidden`."""
+    k = c.shape[1]
+    i_f, g, o = gates[:, : 2 * k].sigmoid_(), gates[:, 2 * k : 3 * k].tanh_(), gates[:, 3 * k :]
+    c.mul_(i_f[:, k:]).addcmul_(i_f[:, :k], g)
+    if clip is not None:
+        c.clamp_(-clip, clip)
+    torch.mul(torch.tanh(c), o.sigmoid_(), out=hidden)
+
+
+def _slice(gates: Tensor, cells: slice) -> Tensor:
+    """(4C, …) -> (4 cells, …): the four gates of some cells."""
+    return gates.unflatten(0, (4, -1))[:, cells].flatten(0, 1)

@@ -1,0 +1,98 @@
+"""Each distinct spelling once. On a CPU the convolutions are sums of look-ups: a character at an
+offset adds the same numbers to a window wherever it stands, so these are computed beforehand.
+"""
+
+# W words, K places in a word's row, F filters, D output dim
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmore.engine.word_rows import WordRows
+from elmore.nn.char_cnn import CharCNN, without_spare_padding
+from elmore.nn.word_char import WordChar
+from elmore.text.batching import Speller
+
+TABLE_BYTES = 64_000_000
+"""What the vectors of known words may take."""
+_CHUNK = 256  # words spelled together; bounds what the windows of long words take
+_MAX_CHARACTERS = 1024  # a larger alphabet's look-up tables would be larger than the model
+
+
+class WordVectors:
+    """Words in, their context-free vectors out; the latest used are remembered."""
+
+    def __init__(self, module: nn.Module, dim: int, speller: Speller, n_bytes: int = TABLE_BYTES):
+        self._module, self._speller = module, speller
+        like = next(module.parameters())
+        self.known = WordRows(max(1, n_bytes // (dim * like.element_size())))
+        self._table = like.new_empty(self.known.capacity, dim)
+        spelling = module.spell if isinstance(module, WordChar) else module
+        self._look_ups = _look_ups(spelling) if isinstance(spelling, CharCNN) else None
+
+    def __call__(self, words: Sequence[str]) -> Tensor:
+        """Vectors of distinct words, (W, D)."""
+        size = self.known.capacity
+        parts = [self._some(words[i : i + size]) for i in range(0, len(words), size)]
+        return torch.cat(parts) if parts else self._table[:0]
+
+    def _some(self, words: Sequence[str]) -> Tensor:
+        rows, new = self.known.rows(words)
+        places = torch.from_numpy(rows).to(self._table.device)
+        try:
+            # Like lengths together: a chunk is as wide as its longest word.
+            new.sort(key=lambda i: len(words[i]))
+            for start in range(0, len(new), _CHUNK):
+                chunk = new[start : start + _CHUNK]
+                self._table[places[chunk]] = self._compute([words[i] for i in chunk])
+        except BaseException:
+            self.known.forget()
+            raise
+        return self._table[places]
+
+    def _compute(self, words: list[str]) -> Tensor:
+        rows = torch.from_numpy(self._speller.spell(words)).to(self._table.device)  # (W, K)
+        vectors: Tensor
+        if self._look_ups is None:
+            vectors = self._module(rows)
+        elif isinstance(self._module, WordChar):
+            known = self._module.embed
+            spelled = self._spell(self._module.spell, rows if known is None else rows[:, 1:])
+            parts = [spelled] if known is None else [known(rows[:, 0]), spelled]
+            vectors = self._module.project(torch.cat(parts, dim=-1))
+        else:
+            assert isinstance(self._module, CharCNN)
+            vectors = self._spell(self._module, rows)
+        return vectors  # (W, D)
+
+    def _spell(self, spelling: CharCNN, rows: Tensor) -> Tensor:
+        assert self._look_ups is not None
+        rows = without_spare_padding(rows, spelling.config)
+        maxima = [
+            _maxima(rows, table, conv)
+            for table, conv in zip(self._look_ups, spelling.convolutions, strict=True)
+        ]
+        return spelling.finish(torch.cat(maxima, dim=-1))
+
+
+def _look_ups(spelling: CharCNN) -> list[Tensor] | None:
+    """For each width a table of (offset, character) -> what it adds to its window's filters."""
+    alphabet = spelling.embed.weight  # (A, E)
+    if alphabet.is_cuda or len(alphabet) > _MAX_CHARACTERS:
+        return None
+    return [
+        torch.einsum("ae,nek->kan", alphabet, conv.weight).flatten(0, 1).contiguous()
+        for conv in spelling.convolutions
+        if isinstance(conv, nn.Conv1d)
+    ]  # (k A, n) each
+
+
+def _maxima(rows: Tensor, table: Tensor, conv: nn.Module) -> Tensor:
+    assert isinstance(conv, nn.Conv1d)
+    assert conv.bias is not None
+    (width,) = conv.kernel_size
+    windows = rows.unfold(1, width, 1)  # (W, K - k + 1, k)
+    at = windows + torch.arange(width) * (len(table) // width)  # an alphabet an offset
+    sums = F.embedding_bag(at.reshape(-1, width), table, mode="sum")
+    return sums.unflatten(0, windows.shape[:2]).amax(dim=1) + conv.bias  # (W, n)

@@ -1,0 +1,78 @@
+"""An embedder with a memory on disk: what the store has is read, the rest is computed and added."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from elmore.embedder import BATCH_WORDS, Embedder, Embedding, Sentence, Vectors
+from elmore.errors import ConfigError
+from elmore.store.lock import BusyError
+from elmore.store.store import Store
+from elmore.store.words import Read, read_all
+from elmore.text.batching import windows
+
+_WINDOW_WORDS = 8 * BATCH_WORDS
+_WINDOW_SENTENCES = 4096
+
+
+class CachedEmbedder(Embedder):
+    """Stands wherever an `Embedder` does. Its vectors are the store's: the layers kept, at the
+    precision kept, the first time as well as the second."""
+
+    def __init__(self, embedder: Embedder, store: Store):
+        store.check_model(embedder)
+        vars(self).update(vars(embedder))  # its model, device and speller are this one's too
+        self.embedder, self.store = embedder, store
+
+    @property
+    def dim(self) -> int:
+        return self.store.dim
+
+    @property
+    def n_layers(self) -> int:
+        return self.store.n_layers
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model and of what is kept of it: other vectors than the model's own."""
+        manifest = self.store.manifest
+        kept = f"{self.embedder.fingerprint} {manifest.keep.model_dump_json()} {manifest.precision}"
+        return hashlib.sha256(kept.encode()).hexdigest()
+
+    def embed(
+        self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
+    ) -> list[Embedding]:
+        """As `Embedder.embed`. While somebody else writes to the store, new vectors are given but
+        not kept."""
+        return self._embed(list(read_all(sentences)), batch_words)
+
+    def stream(
+        self, sentences: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
+    ) -> Iterator[Embedding]:
+        """As `Embedder.stream`; what is new in a window is added to the store together."""
+        sized = ((read, len(read.words)) for read in read_all(sentences))
+        for window in windows(sized, _WINDOW_WORDS, _WINDOW_SENTENCES):
+            yield from self._embed(window, batch_words)
+
+    def stateful(self) -> NoReturn:
+        raise ConfigError(
+            "Vectors that depend on what was read before cannot be stored; use the model's own "
+            "embedder for a stateful run."
+        )
+
+    def _embed(self, asked: list[Read], batch_words: int) -> list[Embedding]:
+        layers = {read.packed: self.store.layers(read) for read in asked}
+        missing = {read.packed: read.words for read in asked if layers[read.packed] is None}
+        if missing:
+            new = self.embedder.embed(list(missing.values()), batch_words=batch_words)
+            with suppress(BusyError):
+                self.store.add(new)
+            kept = (self.store.as_stored(embedding).layers for embedding in new)
+            layers.update(zip(missing, kept, strict=True))
+        return [Embedding(r.words, _there(layers[r.packed]), r.spans) for r in asked]
+
+
+def _there(layers: Vectors | None) -> Vectors:
+    assert layers is not None
+    return layers

@@ -1,0 +1,122 @@
+"""Vectors as bytes and back. int8 gives every word of every layer a scale of its own, the largest
+of its numbers / 127, so that one loud word does not blur its neighbours.
+"""
+
+# K kept layers, n words, D vector dim
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.embedder import Vectors
+from elmore.errors import InputError
+
+Precision = Literal["float32", "float16", "int8"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "float16", "int8")
+
+_BYTES = {"float32": 4, "float16": 2, "int8": 1}
+_TORCH = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
+_SCALE_BYTES = 4
+_ALIGNED = 4  # a block's bytes, so that the next one's scales can be read where they lie
+_LARGEST = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A sentence as it lies on disk, not copied. Vectors are `values`, or `values * scales`."""
+
+    values: NDArray[Any]  # (K, n, D)
+    scales: Vectors | None  # (K, n, 1), with int8 only
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One way of writing the vectors of a sentence as a block of bytes."""
+
+    precision: Precision
+    n_layers: int
+    dim: int
+
+    @property
+    def word_bytes(self) -> int:
+        scales = _SCALE_BYTES if self.precision == "int8" else 0
+        return self.n_layers * (self.dim * _BYTES[self.precision] + scales)
+
+    def n_bytes(self, n_words: int) -> int:
+        """Of a sentence's block."""
+        return -(-n_words * self.word_bytes // _ALIGNED) * _ALIGNED
+
+    def encode(self, vectors: Vectors) -> bytes:
+        """(K, n, D) -> a block."""
+        values = torch.from_numpy(np.ascontiguousarray(vectors, np.float32))
+        match self.precision:
+            case "int8":
+                data = _quantized(values)
+            case "float16":
+                half = values.half()
+                _check_finite(half, "float16", "65,504")
+                data = half.numpy().tobytes()
+            case "float32":
+                data = values.numpy().tobytes()
+        return data + bytes(-len(data) % _ALIGNED)
+
+    def decode(self, block: Tensor, n_words: int) -> Tensor:
+        """A block as a tensor of bytes -> (K, n, D) float32, in memory of its own."""
+        values, scales = self._parts(block, n_words)
+        if scales is not None:
+            return values.float().mul_(scales)
+        return values.clone() if values.dtype is torch.float32 else values.float()
+
+    def stored(self, block: Tensor, n_words: int) -> Stored:
+        """The same numbers where they lie."""
+        values, scales = self._parts(block, n_words)
+        return Stored(_frozen(values), None if scales is None else _frozen(scales))
+
+    def _parts(self, block: Tensor, n_words: int) -> tuple[Tensor, Tensor | None]:
+        shape = (self.n_layers, n_words, self.dim)
+        scales = None
+        begin, end = 0, n_words * self.word_bytes
+        if self.precision == "int8":
+            begin = self.n_layers * n_words * _SCALE_BYTES
+            scales = block[:begin].view(torch.float32).view(*shape[:2], 1)  # (K, n, 1)
+        return block[begin:end].view(_TORCH[self.precision]).view(shape), scales  # (K, n, D)
+
+
+def _quantized(values: Tensor) -> bytes:
+    """Scales, then numbers from -127 to 127."""
+    _check_finite(values, "int8", "finite numbers")
+    if not values.numel():
+        return b""
+    largest = values.abs().amax(dim=-1, keepdim=True)  # (K, n, 1)
+    scales = largest / _LARGEST
+    safe = torch.where(scales > 0, scales, torch.ones_like(scales))
+    codes = (values / safe).round_().clamp_(-_LARGEST, _LARGEST).to(torch.int8)  # (K, n, D)
+    return scales.numpy().tobytes() + codes.numpy().tobytes()
+
+
+def _check_finite(values: Tensor, precision: str, most: str) -> None:
+    if not torch.isfinite(values).all():
+        raise InputError(
+            f"A vector holds a number that {precision} cannot ({most} at most); "
+            "store it as float32."
+        )
+
+
+def _frozen(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.numpy()
+    array.flags.writeable = False
+    return array
+
+
+def as_tensor(data: Any) -> Tensor:
+    """Bytes as a tensor that shares their memory; nobody here writes to it, so torch's warning
+    about memory that cannot be written is beside the point."""
+    if len(data) == 0:
+        return torch.empty(0, dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.frombuffer(data, dtype=torch.uint8)

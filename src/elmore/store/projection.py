@@ -1,0 +1,97 @@
+"""All layers of a word in a few numbers: principal components of the layers laid end to end, learnt
+from a sample. What comes back from them is the nearest that many numbers can hold.
+"""
+
+# L layers, n words, D vector dim, N numbers kept
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.embedder import Embedding, Vectors
+from elmore.errors import ConfigError, FormatError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """From L·D numbers to N, and back."""
+
+    mean: Vectors  # (L·D,)
+    components: Vectors  # (N, L·D), orthonormal rows, the most telling first
+    explained: float
+    """The share of the sample's variance that survives."""
+
+    @property
+    def dim(self) -> int:
+        return len(self.components)
+
+    @classmethod
+    def learn(cls, embeddings: Iterable[Embedding], dim: int) -> "Projection":
+        """From a sample: `Projection.learn(embedder.stream(sentences), 256)`."""
+        total, outer, n_words = _moments(embeddings)
+        if not 1 <= dim <= min(n_words - 1, len(total)):
+            raise ConfigError(
+                f"A projection to {dim} numbers was asked for; a sample of {n_words:,} words with "
+                f"{len(total):,} numbers each allows 1 to {max(1, min(n_words - 1, len(total))):,}."
+            )
+        mean = total / n_words
+        variances, axes = np.linalg.eigh(outer / n_words - np.outer(mean, mean))  # ascending
+        components = axes[:, ::-1][:, :dim].T  # (N, L·D)
+        largest = np.abs(components).argmax(axis=1)
+        components = components * np.sign(components[np.arange(dim), largest])[:, None]
+        kept = variances[::-1][:dim].sum() / max(variances.sum(), 1e-30)
+        return cls(mean.astype(np.float32), components.astype(np.float32), float(min(kept, 1.0)))
+
+    def project(self, layers: Vectors) -> Vectors:
+        """(L, n, D) -> (1, n, N)."""
+        projected = (_end_to_end(layers) - self.mean) @ self.components.T  # (n, N)
+        return np.asarray(projected[None], np.float32)
+
+    def restore(self, projected: Vectors, n_layers: int) -> Vectors:
+        """(1, n, N) -> (L, n, D), as near as it gets."""
+        flat = projected[0] @ self.components + self.mean  # (n, L·D)
+        layers = flat.reshape(len(flat), n_layers, len(self.mean) // n_layers).transpose(1, 0, 2)
+        return np.ascontiguousarray(layers, dtype=np.float32)
+
+    def save(self, path: Path) -> str:
+        """The mean above the components; the file's checksum."""
+        np.save(path, np.concatenate([self.mean[None], self.components]), allow_pickle=False)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    @classmethod
+    def load(cls, path: Path, checksum: str, explained: float) -> "Projection":
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        if found != checksum:
+            raise FormatError(
+                f"{path}: damaged, its checksum is {found[:12]}, expected {checksum[:12]}; "
+                "copy it again from where the store was made."
+            )
+        rows = np.load(path, allow_pickle=False)
+        return cls(rows[0], rows[1:], explained)
+
+
+def _end_to_end(layers: Vectors) -> Vectors:
+    n_layers, n_words, dim = layers.shape
+    return layers.transpose(1, 0, 2).reshape(n_words, n_layers * dim)  # (n, L·D)
+
+
+_Moment = NDArray[np.float64]
+
+
+def _moments(embeddings: Iterable[Embedding]) -> tuple[_Moment, _Moment, int]:
+    """Σ x, Σ x xᵀ and how many words there were."""
+    total, outer, n_words = np.zeros(0), np.zeros((0, 0)), 0
+    for embedding in embeddings:
+        rows = _end_to_end(embedding.layers).astype(np.float64)  # (n, L·D)
+        if not total.size:
+            total, outer = np.zeros(rows.shape[1]), np.zeros((rows.shape[1],) * 2)
+        total += rows.sum(axis=0)
+        outer += rows.T @ rows
+        n_words += len(rows)
+    return total, outer, n_words

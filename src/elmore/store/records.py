@@ -1,0 +1,50 @@
+"""The offsets file: one record of fixed size a sentence, in the order they were stored."""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_FIELDS = struct.Struct("<16sQQIIIII")
+_CRC = struct.Struct("<I")
+RECORD_BYTES = _FIELDS.size + _CRC.size
+
+KEYS = np.dtype(  # a record as an array sees it that only wants the key
+    {"names": ["home", "tag"], "formats": ["<u8", "<u8"], "offsets": [0, 8],
+     "itemsize": RECORD_BYTES}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where a sentence is: its words in the text file, its vectors in a shard."""
+
+    key: bytes
+    offset: int
+    text_offset: int
+    shard: int
+    n_words: int
+    text_bytes: int
+    vectors_crc: int
+    text_crc: int
+
+    def pack(self) -> bytes:
+        data = _FIELDS.pack(
+            self.key, self.offset, self.text_offset, self.shard, self.n_words, self.text_bytes,
+            self.vectors_crc, self.text_crc,
+        )  # fmt: skip
+        return data + _CRC.pack(zlib.crc32(data))
+
+
+def read_record(data: Any, number: int) -> Record:
+    return Record(*_FIELDS.unpack_from(data, number * RECORD_BYTES))
+
+
+def is_sound(data: Any, number: int) -> bool:
+    """The record's own checksum fits."""
+    begin = number * RECORD_BYTES
+    end = begin + _FIELDS.size
+    crc: int = _CRC.unpack_from(data, end)[0]
+    return zlib.crc32(data[begin:end]) == crc

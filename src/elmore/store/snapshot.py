@@ -1,0 +1,148 @@
+"""A store as it was at one moment, mapped into memory: what a reader reads. Opening it costs the
+same for ten sentences and for ten million.
+"""
+
+# K kept layers, n words, D vector dim
+import mmap
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmore.embedder import Embedding
+from elmore.errors import FormatError
+from elmore.store import index
+from elmore.store.keep import KeepProjection
+from elmore.store.layout import (
+    PROJECTION,
+    RECORDS,
+    WORDS,
+    Manifest,
+    index_name,
+    read_manifest,
+    shard_name,
+)
+from elmore.store.precision import as_tensor
+from elmore.store.projection import Projection
+from elmore.store.records import RECORD_BYTES, Record, is_sound, read_record
+from elmore.store.words import Keys, shown, unpack
+
+_ATTEMPTS = 10
+
+
+class Snapshot:
+    """The sentences that one manifest speaks of."""
+
+    def __init__(self, folder: Path, manifest: Manifest, table: Any):
+        self.folder, self.manifest, self.table = folder, manifest, table
+        self.codec = manifest.codec
+        self.keys = Keys(manifest.fingerprint)
+        self.records = mapped(folder / RECORDS, manifest.records.bytes)
+        self.text = mapped(folder / WORDS, manifest.text.bytes)
+        self.n_records = min(manifest.sentences, len(self.records) // RECORD_BYTES)
+        """Sentences whose record is there; of a truncated file, fewer than the manifest says."""
+        self._shards: dict[int, Tensor] = {}
+
+    @classmethod
+    def open(cls, folder: Path) -> "Snapshot":
+        """Whatever a writer does meanwhile: it may replace the index between two looks."""
+        for _ in range(_ATTEMPTS):
+            manifest = read_manifest(folder)
+            table = _table(folder, manifest.index)
+            if table is not None:
+                return cls(folder, manifest, table)
+            if read_manifest(folder) == manifest:
+                break
+        return cls._without_index(folder)
+
+    @classmethod
+    def _without_index(cls, folder: Path) -> "Snapshot":
+        """The index is lost: make it in memory. A writer will write it."""
+        snapshot = cls(folder, read_manifest(folder), None)
+        snapshot.table = index.build(snapshot.records, snapshot.n_records).data
+        return snapshot
+
+    @cached_property
+    def projection(self) -> Projection | None:
+        keep = self.manifest.keep
+        if not isinstance(keep, KeepProjection):
+            return None
+        return Projection.load(self.folder / PROJECTION, keep.sha256, keep.explained)
+
+    def find(self, key: bytes) -> int | None:
+        return index.find(self.table, self.records, self.n_records, key)
+
+    def lookup(self, packed: bytes) -> Record | None:
+        """The record of a packed sentence."""
+        number = self.find(self.keys.of(packed))
+        if number is None:
+            return None
+        record = self.record(number)
+        if not is_sound(self.records, number):
+            raise self._damaged(RECORDS, packed, "its record has changed")
+        if self.packed(record) != packed:
+            raise self._damaged(WORDS, packed, "its words have changed")
+        return record
+
+    def record(self, number: int) -> Record:
+        return read_record(self.records, number)
+
+    def packed(self, record: Record) -> bytes:
+        data: bytes = self.text[record.text_offset : record.text_offset + record.text_bytes]
+        return data
+
+    def words(self, record: Record) -> list[str]:
+        return unpack(self.packed(record))
+
+    def block(self, record: Record) -> Tensor:
+        """The bytes of a sentence's vectors, where they lie."""
+        n_bytes = self.codec.n_bytes(record.n_words)
+        shard = self._shards.get(record.shard)
+        if shard is None:
+            shard = self._shard(record.shard)
+        end = record.offset + n_bytes
+        if end > len(shard):
+            name = shard_name(record.shard)
+            raise self._damaged(name, self.packed(record), "its vectors lie beyond the file's end")
+        return shard[record.offset : end]
+
+    def vectors(self, record: Record) -> Tensor:
+        return self.codec.decode(self.block(record), record.n_words)  # (K, n, D)
+
+    def embedding(self, record: Record) -> Embedding:
+        return Embedding(self.words(record), self.vectors(record).numpy())
+
+    def _shard(self, number: int) -> Tensor:
+        if number >= len(self.manifest.shards):
+            return torch.empty(0, dtype=torch.uint8)
+        data = mapped(self.folder / shard_name(number), self.manifest.shards[number].bytes)
+        return self._shards.setdefault(number, as_tensor(data))
+
+    def _damaged(self, file: str, packed: bytes, what: str) -> FormatError:
+        return FormatError(
+            f"{self.folder / file}: {shown(unpack(packed))}: {what}. The file is damaged; "
+            f"`elmore store verify {self.folder}` lists all that is."
+        )
+
+
+def mapped(path: Path, n_bytes: int) -> Any:
+    """The first bytes of a file, as many as count; fewer if it has been cut, none if it is lost."""
+    try:
+        with path.open("rb") as file:
+            there = min(n_bytes, file.seek(0, 2))
+            return mmap.mmap(file.fileno(), there, access=mmap.ACCESS_READ) if there else b""
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def _table(folder: Path, generation: int) -> Any | None:
+    """The slots, each fetched from the file when it is looked at."""
+    data = mapped(folder / index_name(generation), 1 << 62)
+    n_slots = len(data) // index.SLOT_BYTES
+    if n_slots < 2 or n_slots & (n_slots - 1) or len(data) % index.SLOT_BYTES:
+        return None
+    return memoryview(data).cast("Q")

@@ -1,0 +1,243 @@
+"""The store: a folder of sentences' vectors, each sentence once. Any number of readers, one writer.
+
+store = Store.create("squad.store", embedder, keep="average", precision="int8")
+store.fill(sentences)
+Store.open("squad.store")["We sat on the river bank."].layers
+"""
+
+# K kept layers, B sentences, T words in the longest, n words, D vector dim
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.errors import ConfigError, InputError
+from elmore.models.layers import LayerStates
+from elmore.store import fill
+from elmore.store.fill import FillProgress, Watch
+from elmore.store.keep import Choice, Keep, keep_of
+from elmore.store.layout import Manifest
+from elmore.store.merge import merge
+from elmore.store.precision import PRECISIONS, Precision, Stored
+from elmore.store.projection import Projection
+from elmore.store.records import Record
+from elmore.store.snapshot import Snapshot
+from elmore.store.verify import Verdict, verify
+from elmore.store.words import Read, pack, read_all, read_sentence, shown
+from elmore.store.writer import Writer, create_folder
+
+
+class MissingError(InputError, KeyError):
+    """The sentence is not in the store."""
+
+    __str__ = Exception.__str__  # a KeyError's would put it in quotes
+
+
+class Store:
+    """Sentences and their vectors on disk, as the last look at the folder found them."""
+
+    def __init__(self, snapshot: Snapshot, embedder: Embedder | None = None):
+        self._snapshot = snapshot
+        self.embedder = embedder
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        embedder: Embedder,
+        *,
+        keep: Choice = "all",
+        precision: Precision = "float32",
+    ) -> "Store":
+        """A new, empty folder for vectors of this model."""
+        if precision not in PRECISIONS:
+            raise ConfigError(f"precision is {precision!r}; expected {', '.join(PRECISIONS)}.")
+        manifest = Manifest(
+            fingerprint=embedder.fingerprint,
+            n_layers=embedder.n_layers,
+            dim=embedder.dim,
+            keep=keep_of(keep, embedder.n_layers),
+            precision=precision,
+        )
+        create_folder(Path(path), manifest, keep if isinstance(keep, Projection) else None)
+        return cls.open(path, embedder)
+
+    @classmethod
+    def open(cls, path: str | Path, embedder: Embedder | None = None) -> "Store":
+        """An existing store; to add to it, give the model that it was made with."""
+        store = cls(Snapshot.open(Path(path)), embedder)
+        if embedder is not None:
+            store.check_model(embedder)
+        return store
+
+    @classmethod
+    def merge(cls, paths: Sequence[str | Path], target: str | Path) -> "Store":
+        """All sentences of some stores in one, new or existing; see `merge` for the report."""
+        merge([Path(path) for path in paths], Path(target))
+        return cls.open(target)
+
+    # What it is ---------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        return self._snapshot.folder
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._snapshot.manifest
+
+    @property
+    def keep(self) -> Keep:
+        return self.manifest.keep
+
+    @property
+    def precision(self) -> Precision:
+        return self.manifest.precision
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model."""
+        return self.manifest.fingerprint
+
+    @property
+    def n_layers(self) -> int:
+        """Kept ones."""
+        return self._snapshot.codec.n_layers
+
+    @property
+    def dim(self) -> int:
+        return self._snapshot.codec.dim
+
+    @property
+    def n_words(self) -> int:
+        return self.manifest.words
+
+    @property
+    def projection(self) -> Projection | None:
+        return self._snapshot.projection
+
+    def __len__(self) -> int:
+        return self._snapshot.n_records
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Store.open, (self.path,)  # another process maps the files for itself
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def __contains__(self, sentence: Sentence) -> bool:
+        return self._snapshot.lookup(read_sentence(sentence).packed) is not None
+
+    def __getitem__(self, sentence: Sentence) -> Embedding:
+        found = self.get(sentence)
+        if found is None:
+            raise self._missing(read_sentence(sentence).words)
+        return found
+
+    def get(self, sentence: Sentence) -> Embedding | None:
+        """The kept layers as float32; None when the sentence is not there."""
+        read = read_sentence(sentence)
+        layers = self.layers(read)
+        return None if layers is None else Embedding(read.words, layers, read.spans)
+
+    def layers(self, read: Read) -> Vectors | None:
+        """The same of a sentence that has been looked at."""
+        record = self._snapshot.lookup(read.packed)
+        return None if record is None else self._snapshot.vectors(record).numpy()  # (K, n, D)
+
+    def stored(self, sentence: Sentence) -> Stored | None:
+        """The numbers where they lie on disk: nothing is copied or decoded."""
+        record = self._snapshot.lookup(read_sentence(sentence).packed)
+        if record is None:
+            return None
+        return self._snapshot.codec.stored(self._snapshot.block(record), record.n_words)
+
+    def batch(self, sentences: Sequence[Sentence]) -> LayerStates:
+        """Padded with zeros; fits a DataLoader: `DataLoader(sentences, collate_fn=store.batch)`."""
+        records = [self._record(read) for read in read_all(sentences)]
+        longest = max((record.n_words for record in records), default=0)
+        layers = torch.zeros(self.n_layers, len(records), longest, self.dim)  # (K, B, T, D)
+        mask = torch.zeros(len(records), longest, dtype=torch.bool)
+        for i, record in enumerate(records):
+            layers[:, i, : record.n_words] = self._snapshot.vectors(record)
+            mask[i, : record.n_words] = True
+        return LayerStates(layers, mask)
+
+    def __iter__(self) -> Iterator[Embedding]:
+        """Every sentence, in the order they were stored."""
+        snapshot = self._snapshot
+        for number in range(snapshot.n_records):
+            yield snapshot.embedding(snapshot.record(number))
+
+    def refresh(self) -> None:
+        """See what has been committed since."""
+        self._snapshot = Snapshot.open(self.path)
+
+    def verify(self) -> Verdict:
+        """Read everything and compare it with its checksums."""
+        return verify(self._snapshot)
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def fill(self, sentences: Iterable[Sentence], progress: Watch = lambda _: None) -> FillProgress:
+        """Compute and add what is missing, committed as it goes; run it again to go on."""
+        if self.embedder is None:
+            raise ConfigError(f"{self.path}: opened without a model; open it with one to fill it.")
+        last = FillProgress()
+
+        def watch(now: FillProgress) -> None:
+            nonlocal last
+            last = now
+            progress(now)
+
+        try:
+            with Writer(self.path) as writer:
+                fill.fill(writer, self.embedder, sentences, watch)
+        finally:
+            self.refresh()
+        return last
+
+    def add(self, embeddings: Iterable[Embedding]) -> int:
+        """Add vectors that the same model has made elsewhere; how many were new."""
+        added = 0
+        try:
+            with Writer(self.path) as writer:
+                for embedding in embeddings:
+                    added += self._add(writer, embedding)
+                    if fill.is_due(writer):
+                        writer.commit()
+                writer.commit()
+        finally:
+            self.refresh()
+        return added
+
+    def as_stored(self, embedding: Embedding) -> Embedding:
+        """A fresh embedding as it would come back."""
+        return fill.as_stored(self._snapshot, embedding)
+
+    def check_model(self, embedder: Embedder) -> None:
+        """Refuse another model than the one these vectors come from."""
+        if embedder.fingerprint != self.fingerprint:
+            raise InputError(
+                f"{self.path}: holds vectors of the model {self.fingerprint[:12]}, but the model "
+                f"given is {embedder.fingerprint[:12]}; use that model, or another store."
+            )
+
+    def _add(self, writer: Writer, embedding: Embedding) -> bool:
+        packed = pack(embedding.words)
+        key = writer.snapshot.keys.of(packed)
+        if writer.has(key):
+            return False
+        block = fill.encoded(writer.snapshot, embedding.layers)
+        writer.add(key, packed, len(embedding.words), block)
+        return True
+
+    def _record(self, read: Read) -> Record:
+        record = self._snapshot.lookup(read.packed)
+        if record is None:
+            raise self._missing(read.words)
+        return record
+
+    def _missing(self, words: list[str]) -> MissingError:
+        return MissingError(f"{shown(words)} ({len(words)} words) is not in {self.path}.")

@@ -1,0 +1,244 @@
+"""The one writer. Sentences are appended to files that nobody reads beyond what the manifest says;
+a commit makes sure the disk has them and then replaces the manifest. Whatever happens before that
+moment, a kill, a power cut, a full disk, leaves the store as the last commit left it.
+"""
+
+import os
+import zlib
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from elmore.atomic import atomic_file, atomic_folder, cannot_write, sync
+from elmore.errors import FormatError
+from elmore.store import index
+from elmore.store.keep import KeepProjection
+from elmore.store.layout import (
+    INDEXES,
+    PROJECTION,
+    RECORDS,
+    SHARDS,
+    WORDS,
+    FileState,
+    Manifest,
+    index_name,
+    read_manifest,
+    shard_name,
+    write_manifest,
+)
+from elmore.store.lock import Lock
+from elmore.store.projection import Projection
+from elmore.store.records import Record
+from elmore.store.snapshot import Snapshot, mapped
+
+SHARD_BYTES = 1 << 30
+"""A shard that has grown to this is followed by another."""
+_BUFFER_BYTES = 1 << 20
+UNFINISHED = ".*.elmore-tmp"
+
+
+class AppendFile:
+    """A file that grows, its size and checksum known at every moment."""
+
+    def __init__(self, path: Path, committed: FileState):
+        self.path = path
+        self.bytes, self._crc32 = committed.bytes, committed.crc32
+        self._waiting = bytearray()
+        size = path.stat().st_size if path.exists() else 0
+        if size < committed.bytes:
+            raise FormatError(
+                f"{path}: {size:,} bytes, but {committed.bytes:,} were committed; it has been cut. "
+                "Copy what is sound with `elmore store merge`, and fill the copy."
+            )
+        self._file: IO[bytes] = path.open("ab", buffering=0)
+
+    @property
+    def state(self) -> FileState:
+        assert not self._waiting
+        return FileState(bytes=self.bytes, crc32=self._crc32)
+
+    def append(self, data: bytes) -> None:
+        self._waiting += data
+        self.bytes += len(data)
+        if len(self._waiting) >= _BUFFER_BYTES:
+            self._write()
+
+    def sync(self) -> None:
+        """Have the disk hold everything."""
+        self._write()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self) -> None:
+        self._crc32 = zlib.crc32(self._waiting, self._crc32)
+        data = memoryview(self._waiting)
+        done = 0
+        while done < len(data):
+            done += self._file.write(data[done:]) or 0
+        data.release()
+        self._waiting = bytearray()
+
+
+class Writer:
+    """Holds the lock from its making to `close`; after an error it can only be closed."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._lock = Lock(folder)
+        try:
+            self._start()
+        except OSError as error:
+            self._lock.release()
+            raise cannot_write(folder, error) from None
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _start(self) -> None:
+        self.snapshot = Snapshot.open(self.folder)
+        manifest = self.manifest = self.snapshot.manifest
+        _trim(self.folder, manifest)
+        self._records = AppendFile(self.folder / RECORDS, manifest.records)
+        self._text = AppendFile(self.folder / WORDS, manifest.text)
+        self._full = list(manifest.shards[:-1])
+        self._shard = self._open_shard(manifest.shards[-1] if manifest.shards else FileState())
+        self._occupied = int(np.count_nonzero(np.frombuffer(self.snapshot.table, np.uint64)))
+        self._keys: list[bytes] = []
+        self.waiting: set[bytes] = set()
+        """Keys of what was added since the last commit."""
+        self.waiting_bytes = 0
+        self._words = manifest.words
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def has(self, key: bytes) -> bool:
+        return key in self.waiting or self.snapshot.find(key) is not None
+
+    def add(self, key: bytes, packed: bytes, n_words: int, block: bytes) -> None:
+        """Append a sentence that is not there yet; it exists from the next commit on."""
+        try:
+            self._add(key, packed, n_words, block)
+        except OSError as error:
+            raise cannot_write(self.folder, error) from None
+
+    def _add(self, key: bytes, packed: bytes, n_words: int, block: bytes) -> None:
+        if self._shard.bytes and self._shard.bytes + len(block) > SHARD_BYTES:
+            self._next_shard()
+        record = Record(
+            key=key,
+            offset=self._shard.bytes,
+            text_offset=self._text.bytes,
+            shard=len(self._full),
+            n_words=n_words,
+            text_bytes=len(packed),
+            vectors_crc=zlib.crc32(block),
+            text_crc=zlib.crc32(packed),
+        )
+        self._shard.append(block)
+        self._text.append(packed)
+        self._records.append(record.pack())
+        self._keys.append(key)
+        self.waiting.add(key)
+        self.waiting_bytes += len(block) + len(packed)
+        self._words += n_words
+
+    def commit(self) -> None:
+        """Make everything added so far exist."""
+        if not self._keys:
+            return
+        try:
+            self._commit()
+        except OSError as error:
+            raise cannot_write(self.folder, error) from None
+
+    def _commit(self) -> None:
+        for file in (self._shard, self._text, self._records):
+            file.sync()
+        sync(self.folder)  # the names of new shards
+        before = self.manifest
+        manifest = before.model_copy(
+            update={
+                "sentences": before.sentences + len(self._keys),
+                "words": self._words,
+                "shards": (*self._full, self._shard.state),
+                "records": self._records.state,
+                "text": self._text.state,
+                "index": self._write_index(),
+            }
+        )
+        write_manifest(self.folder, manifest)
+        if manifest.index != before.index:
+            (self.folder / index_name(before.index)).unlink(missing_ok=True)
+        self.manifest, self.snapshot = manifest, Snapshot.open(self.folder)
+        self._occupied += len(self._keys)
+        self._keys, self.waiting, self.waiting_bytes = [], set(), 0
+
+    def close(self) -> None:
+        """Let go; what was not committed is taken off the disk again."""
+        for file in (self._shard, self._text, self._records):
+            file.close()
+        try:
+            _trim(self.folder, read_manifest(self.folder))
+        except OSError:  # the next writer does it
+            pass
+        finally:
+            self._lock.release()
+
+    def _write_index(self) -> int:
+        """Add the new keys to the index, or make it anew when it gets crowded or is lost; which
+        generation of it fits now."""
+        generation, first = self.manifest.index, self.manifest.sentences
+        table = self.snapshot.table
+        path = self.folder / index_name(generation)
+        sound = path.exists() and path.stat().st_size == len(table) * index.SLOT_BYTES
+        if sound and index.slots_for(self._occupied + len(self._keys)) <= len(table):
+            index.insert(path, table, self._keys, first)
+            return generation
+        records = mapped(self._records.path, self._records.bytes)
+        table = index.build(records, first + len(self._keys))
+        with atomic_file(self.folder / index_name(generation + 1)) as beside:
+            beside.write_bytes(table.data)
+        self._occupied = first
+        return generation + 1
+
+    def _open_shard(self, committed: FileState) -> AppendFile:
+        return AppendFile(self.folder / shard_name(len(self._full)), committed)
+
+    def _next_shard(self) -> None:
+        self._shard.sync()
+        self._full.append(self._shard.state)
+        self._shard.close()
+        self._shard = self._open_shard(FileState())
+
+
+def _trim(folder: Path, manifest: Manifest) -> None:
+    """Take away what lies beyond the manifest: a writer was stopped while it wrote that."""
+    for name, state in manifest.files.items():
+        path = folder / name
+        if path.exists() and path.stat().st_size > state.bytes:
+            os.truncate(path, state.bytes)
+    known = {*manifest.files, index_name(manifest.index)}
+    for pattern in (SHARDS, INDEXES, UNFINISHED):
+        for path in folder.glob(pattern):
+            if path.name not in known:
+                path.unlink()
+
+
+def create_folder(folder: Path, manifest: Manifest, projection: Projection | None) -> None:
+    """A store without sentences."""
+    with atomic_folder(folder) as beside:
+        if projection is not None:
+            assert isinstance(manifest.keep, KeepProjection)
+            keep = manifest.keep.model_copy(update={"sha256": projection.save(beside / PROJECTION)})
+            manifest = manifest.model_copy(update={"keep": keep})
+        for name in (RECORDS, WORDS):
+            (beside / name).touch()
+        (beside / index_name(0)).write_bytes(index.build(b"", 0).data)
+        write_manifest(beside, manifest)

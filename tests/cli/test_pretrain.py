@@ -1,0 +1,313 @@
+"""`elmore pretrain` and `elmore evaluate` from the outside: what they print, refuse and return."""
+
+import errno
+import gzip
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from elmore.cli.main import main
+from tests.pretrain.tiny_runs import corpus, logged
+
+RECIPE = """
+from tests.pretrain import tiny_runs
+from elmore.pretrain.recipes import override
+
+def tiny():
+    return override(tiny_runs.rows(), ["loop.checkpoint_minutes=60", "loop.steps=3"])
+
+def broken():
+    return override(tiny_runs.sentences(), ["loop.optimizer.lr=1e6", "loop.steps=30"])
+"""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two parts of a corpus and a recipe of its own."""
+    folder = tmp_path_factory.mktemp("text")
+    corpus(folder)
+    (folder / "my_runs.py").write_text(RECIPE)
+    return folder
+
+
+def pretrain(text: Path, output: Path, *arguments: object, recipe: str = "tiny") -> int:
+    given = [text / "part*.txt", "--output", output, "--recipe", f"{text / 'my_runs.py'}:{recipe}"]
+    return main(["pretrain", *map(str, given), *map(str, arguments)])
+
+
+def refused(capsys: pytest.CaptureFixture[str], code: int) -> str:
+    """The one line that a refused command says."""
+    assert code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line for line in err.splitlines() if not line.startswith("step ")]
+    assert len(lines) == 1
+    assert lines[0].startswith("elmore: ")
+    return lines[0]
+
+
+# What it does -------------------------------------------------------------------------------------
+
+
+def test_a_run_says_how_it_goes_and_where_it_ends(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert pretrain(text, tmp_path / "run", "--valid", text / "part0.txt") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{tmp_path / 'run'}: finished at step 3, 0.")
+    assert "best perplexity" in out
+    assert [line.split("  ")[0] for line in err.splitlines()] == [
+        "step 1", "step 2", "step 3", "step 3",
+    ]  # fmt: skip
+    assert "words/s" in err
+    assert "valid average" in err
+    assert len(logged(tmp_path / "run")) == 4
+
+
+def test_quiet_says_nothing(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert pretrain(text, tmp_path / "run", "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_finished_run_resumed_says_that_it_is_done(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for _ in range(2):
+        assert pretrain(text, tmp_path / "run", "--resume") == 0
+        assert "finished at step 3" in capsys.readouterr().out
+    assert pretrain(text, tmp_path / "run", "--resume", "--steps", 5) == 0
+    assert "finished at step 5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [(["--steps", 2], 2), (["--epochs", 0.01], 1), (["--set", "loop.steps=4"], 4)],
+)
+def test_the_command_line_has_the_last_word_on_the_end(
+    arguments: list[object], steps: int, text: Path, tmp_path: Path
+):
+    assert pretrain(text, tmp_path / "run", "--quiet", *arguments) == 0
+    assert logged(tmp_path / "run")[-1]["step"] == steps
+
+
+def test_minutes_replace_the_recipes_steps(text: Path, tmp_path: Path):
+    assert pretrain(text, tmp_path / "run", "--quiet", "--minutes", 0.01) == 0
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (run["config"]["loop"]["steps"], run["config"]["loop"]["minutes"]) == (None, 0.01)
+
+
+def test_raw_text_is_tokenised_when_asked(text: Path, tmp_path: Path):
+    raw = tmp_path / "raw.txt"
+    raw.write_text("It rained. It rained, and it rained!\n" * 9)
+    arguments = ["--recipe", f"{text / 'my_runs.py'}:tiny", "--tokenize", "--quiet"]
+    assert main(["pretrain", str(raw), "--output", str(tmp_path / "run"), *arguments]) == 0
+    words = (tmp_path / "run" / "vocab.txt").read_text().split()
+    assert {"It", "rained", ".", ",", "!"} <= set(words)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_says_so_and_is_the_exit_code(
+    number: signal.Signals, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    def send() -> None:
+        while not logged(tmp_path / "run"):
+            time.sleep(0.005)
+        os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    code = pretrain(text, tmp_path / "run", "--steps", 100_000)
+    sender.join()
+    out, err = capsys.readouterr()
+    assert code == 128 + number
+    step = logged(tmp_path / "run")[-1]["step"]
+    assert f"at step {step}" in out
+    assert err.splitlines()[-1] == f"elmore: stopped. Saved at step {step}; go on with --resume."
+    assert pretrain(text, tmp_path / "run", "--resume", "--steps", int(step) + 1) == 0
+    assert logged(tmp_path / "run")[-1]["step"] == step + 1
+
+
+# What it refuses ----------------------------------------------------------------------------------
+
+
+def bad_text(folder: Path, content: bytes, name: str = "bad.txt") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def train_on(path: Path, text: Path, output: Path, *arguments: str) -> int:
+    recipe = f"{text / 'my_runs.py'}:tiny"
+    given = [str(path), "--output", str(output), "--recipe", recipe, "--quiet"]
+    return main(["pretrain", *given, *arguments])
+
+
+def test_an_empty_corpus(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = bad_text(tmp_path, b"\n \n")
+    said = refused(capsys, train_on(path, text, tmp_path / "run"))
+    assert f"{path}: no sentence found" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_corpus_vocabulary_or_validation(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    said = refused(capsys, train_on(tmp_path / "absent.txt", text, tmp_path / "run"))
+    assert "absent.txt: no such file" in said
+    for option in ("--valid", "--vocabulary", "--from"):
+        code = pretrain(text, tmp_path / "run", option, tmp_path / "absent")
+        assert "absent" in refused(capsys, code)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_gz_that_breaks_in_the_middle_names_its_line(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    lines = b"".join(b"some words of line %d %d\n" % (i, i * 7919) for i in range(20_000))
+    whole = gzip.compress(lines)
+    path = bad_text(tmp_path, whole[: len(whole) // 2], "part.txt.gz")
+    said = refused(capsys, train_on(path, text, tmp_path / "run"))
+    assert "part.txt.gz, line " in said
+    assert 1000 < int(said.split("line ")[1].split(":")[0]) < 20_000
+
+
+def test_bytes_that_are_not_utf8_name_their_line_or_are_replaced(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = bad_text(tmp_path, b"good words here\n" * 6 + b"bad \xff word\n" + b"good again\n" * 9)
+    said = refused(capsys, train_on(path, text, tmp_path / "run"))
+    assert f"{path}, line 7: not UTF-8" in said
+    assert "--errors replace" in said
+    assert train_on(path, text, tmp_path / "run", "--errors", "replace") == 0
+
+
+def test_a_vocabulary_without_its_marks(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = bad_text(tmp_path, b"w1\nw2\n<S>\n")
+    said = refused(capsys, pretrain(text, tmp_path / "run", "--vocabulary", path))
+    assert f"{path}: " in said
+    assert "lacks </S>, <UNK>" in said
+
+
+def test_a_rate_that_ends_in_no_numbers(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    said = refused(capsys, pretrain(text, tmp_path / "run", recipe="broken"))
+    assert "the gradient is not a number" in said
+    assert "lower learning rate (--set loop.optimizer.lr=…)" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "loop.clop=1"], "no 'clop' there"),
+        (["--set", "loop.clip=many"], "loop.clip"),
+        (["--steps", "0"], "loop.steps"),
+        (["--minutes", "-1"], "loop.minutes"),
+        (["--recipe", "elmo-huge"], "No recipe 'elmo-huge'"),
+        (["--resume", "--set", "batches.rows=5"], "batches.rows (3 there, 5 now)"),
+        ([], "holds a run already; add --resume"),
+    ],
+)
+def test_settings_that_do_not_fit(
+    arguments: list[str],
+    said: str,
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    assert pretrain(text, tmp_path / "run", "--quiet") == 0
+    assert said in refused(capsys, pretrain(text, tmp_path / "run", *arguments))
+
+
+def test_a_damaged_checkpoint_is_named(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert pretrain(text, tmp_path / "run", "--quiet") == 0
+    (path,) = (tmp_path / "run").glob("checkpoints/*/training.pt")
+    path.write_bytes(path.read_bytes()[:100])
+    said = refused(capsys, pretrain(text, tmp_path / "run", "--resume", "--steps", 9))
+    assert f"{path}: not a readable training state" in said
+
+
+def test_a_full_disk_is_told_and_what_was_saved_is_still_there(
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    assert pretrain(text, tmp_path / "run", "--quiet") == 0
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("elmore.pretrain.objective.write_native_files", full)
+    said = refused(capsys, pretrain(text, tmp_path / "run", "--resume", "--steps", 4))
+    assert said.endswith("step-000000004: cannot be written (No space left on device).")
+    monkeypatch.undo()
+    assert pretrain(text, tmp_path / "run", "--resume", "--steps", 4) == 0
+
+
+# Evaluating ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "run"
+    assert pretrain(text, folder, "--quiet") == 0
+    return folder
+
+
+def evaluate(*arguments: object) -> int:
+    return main(["evaluate", *map(str, arguments)])
+
+
+def test_evaluate_prints_perplexities_and_the_unknown_share(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = bad_text(tmp_path, b"w1 w2 w3\nw4 never\n")
+    assert evaluate(run, path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    figures = [float(line.split()[-1]) for line in lines[:3]]
+    assert [line.split()[0] for line in lines[:3]] == ["forward", "backward", "average"]
+    assert all(5 < figure < 60 for figure in figures)
+    assert figures[2] == pytest.approx((figures[0] * figures[1]) ** 0.5, abs=0.02)
+    assert lines[3] == "2 sentences, 5 words, 1 outside the vocabulary (20.00%)"
+
+
+def test_per_sentence_log_probabilities_add_up_to_the_perplexity(
+    run: Path, text: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert evaluate(run, text / "part0.txt", "--per-sentence") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["sentence"] for row in rows] == (text / "part0.txt").read_text().splitlines()
+    n = sum(len(row["sentence"].split()) + 1 for row in rows)
+    assert evaluate(run, text / "part0.txt") == 0
+    forward = float(capsys.readouterr().out.splitlines()[0].split()[-1])
+    assert 2.718281828 ** (-sum(row["forward"] for row in rows) / n) == pytest.approx(
+        forward, abs=0.006
+    )
+
+
+def test_carried_state_is_another_number(run: Path, text: Path, capsys: pytest.CaptureFixture[str]):
+    assert evaluate(run, text / "part0.txt") == 0
+    assert evaluate(run, text / "part0.txt", "--carry-state") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == lines[7]
+    assert lines[0] != lines[4]
+
+
+def test_evaluating_what_cannot_be_is_refused(
+    run: Path, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = bad_text(tmp_path, b"a b\n")
+    assert "has no softmax" in refused(capsys, evaluate(tiny_model, path))
+    code = evaluate(run, path, "--carry-state", "--per-sentence")
+    assert "exclude each other" in refused(capsys, code)
+    assert "no sentence" in refused(capsys, evaluate(run, bad_text(tmp_path, b""))).lower()

@@ -1,0 +1,57 @@
+"""One writer, told apart by name; any number of readers."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmore.store.lock import LOCK, BusyError, Lock
+from elmore.store.store import Store
+from elmore.store.writer import Writer
+from tests.store.waves import sentences, wave, waves
+
+
+def test_a_second_writer_is_told_who_holds_it(tmp_path: Path):
+    store = Store.create(tmp_path / "s", waves())
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        with Writer(tmp_path / "s"):
+            os.write(ready[1], b"x")
+            os.read(go[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    with pytest.raises(BusyError, match=f"process {child} on {socket.gethostname()} \\(since 20"):
+        store.fill(sentences(3))
+    os.write(go[1], b"x")
+    os.waitpid(child, 0)
+    store.fill(sentences(3))
+    assert len(store) == 3
+
+
+def test_readers_read_while_somebody_writes(tmp_path: Path):
+    Store.create(tmp_path / "s", waves()).fill(sentences(3))
+    with Writer(tmp_path / "s"):
+        reader = Store.open(tmp_path / "s")
+        np.testing.assert_array_equal(reader[sentences(3)[2]].layers, wave(sentences(3)[2]))
+
+
+def test_a_holder_that_did_not_sign_is_another_process(tmp_path: Path):
+    lock = Lock(tmp_path)
+    (tmp_path / LOCK).write_text("{")
+    with pytest.raises(BusyError, match="another process is writing"):
+        Lock(tmp_path)
+    lock.release()
+    Lock(tmp_path).release()
+    assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
+
+
+def test_an_error_lets_go_of_the_lock(tmp_path: Path):
+    store = Store.create(tmp_path / "s", waves())
+    with pytest.raises(ZeroDivisionError):
+        store.fill(["a"] if i else 1 / 0 for i in range(1))  # type: ignore[misc]
+    store.fill([["a"]])
+    assert len(store) == 1

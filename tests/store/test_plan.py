@@ -1,0 +1,66 @@
+"""A plan says what the store then takes, to the byte."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmore.store.layout import MANIFEST
+from elmore.store.lock import LOCK
+from elmore.store.plan import Counts, count, hdf5_bytes, plan, store_bytes
+from elmore.store.precision import PRECISIONS, Precision
+from elmore.store.projection import Projection
+from elmore.store.store import Store
+from tests.store.waves import D, L, sentences, waves
+
+
+def taken(folder: Path) -> int:
+    return sum(p.stat().st_size for p in folder.iterdir() if p.name not in (MANIFEST, LOCK))
+
+
+def test_distinct_sentences_are_counted_once():
+    counts = count([["a", "b"], "a b", ["c"], ["a", "b"], []])
+    assert (counts.sentences, counts.words) == (5, 7)
+    assert (counts.distinct_sentences, counts.distinct_words) == (3, 3)
+    assert counts.text_bytes == len(b"a\nb\nc\n")
+    assert counts.lengths == {2: 1, 1: 1, 0: 1}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("n", [50, 800])
+def test_the_plan_is_what_it_takes(tmp_path: Path, precision: Precision, n: int):
+    counts = count(sentences(n) * 2)
+    sizes = {(s.keep, s.precision): s.bytes for s in plan(counts, L, D, projected=5)}
+    projection = Projection.learn(waves().stream(sentences(40)), 5)
+    for name, keep in (
+        ("all 3 layers", "all"),
+        ("2 layers", [1, 2]),
+        ("one layer, average or mix", "average"),
+        ("projection to 5", projection),
+    ):
+        store = Store.create(tmp_path / name, waves(), keep=keep, precision=precision)
+        store.fill(sentences(n) * 2)
+        assert taken(store.path) == sizes[name, precision]
+
+
+def test_an_empty_text_has_a_plan():
+    counts = count([])
+    assert counts == Counts()
+    assert all(size.bytes > 0 for size in plan(counts, L, D))
+    assert store_bytes(counts, Store.__new__(Store).__class__ and _codec()) == 1024 * 8
+
+
+def _codec():  # type: ignore[no-untyped-def]
+    from elmore.store.precision import Codec
+
+    return Codec("float32", 1, 1)
+
+
+def test_the_size_of_allennlps_file_is_near(tmp_path: Path):
+    asked = sentences(3000)
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for i, words in enumerate(asked):
+            file.create_dataset(str(i), data=np.zeros((L, len(words), 64), np.float32))
+    real = (tmp_path / "a.hdf5").stat().st_size
+    assert hdf5_bytes(count(asked), L, 64) == pytest.approx(real, rel=0.02)

@@ -1,0 +1,126 @@
+"""Every flipped byte is found and named, and what is not damaged can be read."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmore.errors import ElmoreError, FormatError
+from elmore.store import writer as writing
+from elmore.store.layout import MANIFEST, PROJECTION, RECORDS, WORDS, index_name, shard_name
+from elmore.store.projection import Projection
+from elmore.store.records import RECORD_BYTES
+from elmore.store.store import Store
+from tests.store.waves import sentences, wave, waves
+
+N = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(writing, "SHARD_BYTES", 8_000)
+    Store.create(tmp_path / "s", waves()).fill(sentences(N))
+    return tmp_path / "s"
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0x10
+    path.write_bytes(data)
+
+
+def readable(store: Store) -> int:
+    """Sentences that give the right vectors; the others must say that they do not."""
+    right = 0
+    for words in sentences(N):
+        try:
+            got = store.get(words)
+        except FormatError as error:
+            assert "elmore store verify" in str(error)
+            continue
+        right += got is not None and np.array_equal(got.layers, wave(words))
+    return right
+
+
+def test_a_sound_store_is_said_to_be_sound(folder: Path):
+    verdict = Store.open(folder).verify()
+    assert verdict.damages == []
+    assert verdict.sentences == N
+
+
+def test_a_flipped_byte_of_a_vector_names_its_sentence(folder: Path):
+    flip(folder / shard_name(1), 100)
+    store = Store.open(folder)
+    (damage,) = store.verify().damages
+    assert damage.file == shard_name(1)
+    assert damage.sentence is not None
+    assert f"the vectors of '{' '.join(sentences(N)[damage.sentence])}' have changed" in str(damage)
+    assert readable(store) == N - 1
+
+
+def test_flipped_bytes_anywhere_are_found(folder: Path):
+    rng = np.random.default_rng(0)
+    names = [p.name for p in folder.iterdir() if p.name not in ("lock", MANIFEST)]
+    for name in sorted(names):
+        size = (folder / name).stat().st_size
+        for place in rng.integers(0, size, 6):
+            used = name != index_name(0) or (folder / name).read_bytes()[place // 8 * 8 :][
+                :8
+            ] != bytes(8)
+            flip(folder / name, int(place))
+            store = Store.open(folder)
+            damages = store.verify().damages
+            assert not used or name in {damage.file for damage in damages}
+            assert readable(store) >= N - 1
+            flip(folder / name, int(place))
+    assert Store.open(folder).verify().damages == []
+
+
+def test_a_flipped_byte_of_the_manifest_is_an_error_at_once(folder: Path):
+    size = (folder / MANIFEST).stat().st_size
+    for place in range(0, size - 1, 7):
+        before = (folder / MANIFEST).read_bytes()
+        flip(folder / MANIFEST, place)
+        with pytest.raises(FormatError):
+            Store.open(folder)
+        (folder / MANIFEST).write_bytes(before)
+
+
+@pytest.mark.parametrize("name", [RECORDS, WORDS, shard_name(0), shard_name(1)])
+def test_a_cut_file_names_what_is_gone(folder: Path, name: str):
+    os.truncate(folder / name, (folder / name).stat().st_size // 2)
+    store = Store.open(folder)
+    verdict = store.verify()
+    assert {damage.file for damage in verdict.damages} == {name}
+    assert 0 < verdict.damaged_sentences < N
+    assert readable(store) == N - verdict.damaged_sentences
+
+
+@pytest.mark.parametrize("name", [shard_name(0), WORDS, RECORDS])
+def test_a_lost_file_is_named(folder: Path, name: str):
+    (folder / name).unlink()
+    store = Store.open(folder)
+    assert name in {damage.file for damage in store.verify().damages}
+    assert readable(store) < N
+
+
+def test_a_record_made_up_by_an_enemy_reads_nothing_it_should_not(folder: Path):
+    """All bits set: offsets and lengths far beyond every file."""
+    data = bytearray((folder / RECORDS).read_bytes())
+    at = 30 * RECORD_BYTES + 16
+    data[at : at + 36] = b"\xff" * 36
+    (folder / RECORDS).write_bytes(data)
+    store = Store.open(folder)
+    with pytest.raises(ElmoreError):
+        store[sentences(N)[30]]
+    assert [d.sentence for d in store.verify().damages] == [30]
+    assert readable(store) == N - 1
+
+
+def test_a_lost_projection_is_named(tmp_path: Path):
+    projection = Projection.learn(waves().stream(sentences(20)), 4)
+    store = Store.create(tmp_path / "s", waves(), keep=projection)
+    store.fill(sentences(5))
+    (tmp_path / "s" / PROJECTION).unlink()
+    assert [d.file for d in Store.open(tmp_path / "s").verify().damages] == [PROJECTION]

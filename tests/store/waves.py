@@ -1,0 +1,45 @@
+"""A stand-in for a model: vectors that depend on the sentence alone and cost nothing, so that a
+test can fill a store hundreds of times and still know what must come back."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from elmore.embedder import Embedder, Embedding
+
+L, D = 3, 8
+
+
+class _Waves:
+    n_layers, dim = L, D
+
+    def __init__(self, name: str):
+        self.fingerprint = f"{zlib.crc32(name.encode()):08x}" * 8
+        self.asked = 0
+
+    def stream(self, sentences: Iterable[list[str]], **_: object) -> Iterator[Embedding]:
+        for words in sentences:
+            self.asked += 1
+            yield Embedding(list(words), wave(words))
+
+    def embed(self, sentences: Iterable[list[str]], **_: object) -> list[Embedding]:
+        return list(self.stream(sentences))
+
+
+def waves(name: str = "waves") -> Embedder:
+    return cast(Embedder, _Waves(name))
+
+
+def wave(words: list[str]) -> npt.NDArray[np.float32]:
+    """(L, n, D)."""
+    seed = zlib.crc32("\n".join(words).encode("utf-8", "surrogatepass")) % 10_000
+    numbers = np.arange(L * len(words) * D, dtype=np.float64)
+    return np.sin(seed + numbers).reshape(L, len(words), D).astype(np.float32)
+
+
+def sentences(n: int, first: int = 0) -> list[list[str]]:
+    """Distinct ones of 0 to 6 words."""
+    return [[f"w{i}", *"abcdef"[: i % 6]] if i else [] for i in range(first, first + n)]
