@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types fast clean
+.PHONY: demo test lint types fast test-slow bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/quickstart.py
@@ -22,7 +22,18 @@ types: $(READY)
 fast: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
 
-$(READY): pyproject.toml constraints.txt
+test-slow: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+
+# Embedding speed beside AllenNLP's; TEXT is a file with one sentence a line.
+bench: $(READY)
+	benchmarks/peers.sh
+	$(BIN)/python benchmarks/embed.py --text $(TEXT) --growth --write-docs
+
+# The kernel's source too: installing compiles it.
+KERNEL := src/elmore/engine/native/lstm.cpp src/elmore/engine/build_kernel.py hatch_build.py
+
+$(READY): pyproject.toml constraints.txt $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@

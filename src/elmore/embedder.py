@@ -19,7 +19,7 @@ from elmore.checkpoint.sources import load
 from elmore.engine.engine import Engine, check_precision
 from elmore.errors import ConfigError, InputError
 from elmore.nn.lstm import LSTMState
-from elmore.text.batching import batches_by_length, windows
+from elmore.text.batching import windows
 from elmore.text.dictionary import dictionary_lines
 from elmore.text.tokenize import tokenize
 
@@ -72,9 +72,7 @@ class _Words:
 class Embedder:
     """A finished biLM, ready to turn sentences into vectors."""
 
-    def __init__(
-        self, checkpoint: Checkpoint, device: str = "auto", precision: str = "float32"
-    ):
+    def __init__(self, checkpoint: Checkpoint, device: str = "auto", precision: str = "float32"):
         self.device = _device(device)
         self.precision = check_precision(precision, checkpoint.model, self.device)
         self.checkpoint = checkpoint
@@ -148,11 +146,8 @@ class Embedder:
         return {name: value for name, value in self.__dict__.items() if name != "engine"}
 
     def _embed_window(self, sentences: list[_Words], batch_words: int) -> list[Embedding]:
-        done: dict[int, Embedding] = {}
-        for batch in batches_by_length([len(s.words) for s in sentences], batch_words):
-            layers = self.engine.embed([sentences[i].words for i in batch])
-            done.update(zip(batch, _embeddings([sentences[i] for i in batch], layers), strict=True))
-        return [done[i] for i in range(len(sentences))]
+        layers = self.engine.embed([s.words for s in sentences], batch_words)
+        return _embeddings(sentences, layers)
 
 
 class StatefulRun:

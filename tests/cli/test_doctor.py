@@ -12,6 +12,7 @@ from elmore.checkpoint.sources import save
 from elmore.cli import doctor
 from elmore.cli.main import main
 from elmore.embedder import Embedder
+from elmore.engine.engine import describe
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.transformer import TransformerConfig
@@ -33,7 +34,8 @@ def test_the_machine_is_described(
     assert said["elmore"] == __version__
     assert said["Python"] == ".".join(map(str, sys.version_info[:3]))
     assert said["torch"] == torch.__version__
-    assert {"numpy", "h5py", "threads", "CUDA", "models"} <= set(said)
+    assert {"numpy", "h5py", "threads", "engine", "CUDA", "models"} <= set(said)
+    assert said["engine"] == describe()
     assert said["[there]"] == "installed"
     assert said["[zst]"] == "missing: pip install 'elmore[zst]'"
 

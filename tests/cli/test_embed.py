@@ -15,6 +15,7 @@ import pytest
 
 from elmore.cli.main import main
 from elmore.embedder import Embedder
+from elmore.engine.kernel import NoKernel, find_kernel
 from tests.tiny_models import make
 
 TEXT = "The river bank .\n\nanother one\n"
@@ -240,3 +241,14 @@ def test_a_device_that_is_not_there_is_told(
 ):
     arguments = (text, tmp_path / "a.npz", "--model", tiny_model, "--device", "abacus")
     assert "device is 'abacus'" in refused(capsys, *arguments)
+
+
+@pytest.mark.skipif(isinstance(find_kernel(), NoKernel), reason="no kernel was built here")
+def test_precision_reaches_the_model(text: Path, tmp_path: Path, tiny_model: Path):
+    for precision in ("float32", "int8"):
+        target = tmp_path / f"{precision}.hdf5"
+        options = ["--model", str(tiny_model), "--precision", precision, "--quiet"]
+        assert main(["embed", str(text), str(target), *options]) == 0
+    with h5py.File(tmp_path / "float32.hdf5") as exact, h5py.File(tmp_path / "int8.hdf5") as rough:
+        np.testing.assert_allclose(rough["0"][0], exact["0"][0], rtol=0, atol=1e-6)
+        assert 0 < np.abs(rough["0"][1:] - exact["0"][1:]).max() < 1

@@ -21,6 +21,7 @@ from elmore.dump.config import DumpConfig, partial_folder
 from elmore.dump.dump import dump
 from elmore.dump.windows import Item
 from elmore.embedder import Embedder
+from elmore.engine.kernel import NoKernel, find_kernel
 from elmore.errors import FormatError, InputError
 from tests.tiny_models import make
 
@@ -317,3 +318,13 @@ def test_a_disk_too_full_for_the_merge_keeps_the_parts(
     assert not target.exists()
     dump(tiny_embedder, FEW, target, RESUME)
     same(target, whole)
+
+
+@pytest.mark.skipif(isinstance(find_kernel(), NoKernel), reason="no kernel was built here")
+def test_a_resumed_run_keeps_its_precision(
+    tiny_model: Path, tiny_embedder: Embedder, tmp_path: Path
+):
+    stop(tiny_embedder, tmp_path / "x.hdf5", after=250)
+    rough = Embedder.load(tiny_model, device="cpu", precision="int8")
+    with pytest.raises(InputError, match="precision was 'float32' and is now 'int8'"):
+        dump(rough, FEW, tmp_path / "x.hdf5", RESUME)

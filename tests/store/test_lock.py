@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmore.store import fill as filling
+from elmore.store import writer as writing
 from elmore.store.lock import LOCK, BusyError, Lock
 from elmore.store.store import Store
 from elmore.store.writer import Writer
@@ -37,6 +39,34 @@ def test_readers_read_while_somebody_writes(tmp_path: Path):
     with Writer(tmp_path / "s"):
         reader = Store.open(tmp_path / "s")
         np.testing.assert_array_equal(reader[sentences(3)[2]].layers, wave(sentences(3)[2]))
+
+
+def test_readers_see_whole_commits_whenever_they_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A writer in a process of its own outgrows its shards and its index under a reader's eyes."""
+    monkeypatch.setattr(filling, "COMMIT_SENTENCES", 25)
+    monkeypatch.setattr(writing, "SHARD_BYTES", 20_000)
+    asked = sentences(1000)
+    Store.create(tmp_path / "s", waves())
+    child = os.fork()
+    if child == 0:
+        try:
+            Store.open(tmp_path / "s", waves()).fill(asked)
+        finally:
+            os._exit(0)
+    reader, seen = Store.open(tmp_path / "s"), set[int]()
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        n = len(reader)
+        seen.add(n)
+        assert n % 25 == 0
+        for words in asked[max(0, n - 30) : n]:
+            np.testing.assert_array_equal(reader[words].layers, wave(words))
+        assert not any(words in reader for words in asked[n : n + 30])
+        reader.refresh()
+    assert len(seen) > 3
+    reader.refresh()
+    assert len(reader) == 1000
 
 
 def test_a_holder_that_did_not_sign_is_another_process(tmp_path: Path):

@@ -268,7 +268,7 @@ def test_opening_many_sentences_reads_next_to_nothing(tmp_path: Path):
     """The index is looked at where it lies: no list, no dictionary, no pass over the records."""
     import tracemalloc
 
-    store = Store.create(tmp_path / "s", waves(), keep=[0], precision="int8")
+    store = Store.create(tmp_path / "s", waves(), keep=[0])
     store.add(Embedding([f"w{i}"], np.ones((3, 1, 8), np.float32)) for i in range(30_000))
     tracemalloc.start()
     opened = Store.open(tmp_path / "s")

@@ -5,8 +5,10 @@ the step and everything after it simply do not happen, as if the process had gon
 """
 
 import errno
+import json
 import os
 import random
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ import pytest
 from elmore.errors import FormatError, InputError
 from elmore.store import fill as filling
 from elmore.store import writer as writing
-from elmore.store.layout import RECORDS, WORDS, index_name, shard_name
+from elmore.store.layout import MANIFEST, RECORDS, WORDS, index_name, shard_name
 from elmore.store.store import Store
 from tests.store.waves import sentences, wave, waves
 
@@ -117,15 +119,15 @@ def fill_until_it_fails(folder: Path, steps: Steps, *, removing: bool) -> int:
     return safe
 
 
-def n_steps(tmp_path: Path) -> int:
+def n_steps(tmp_path: Path, *, removing: bool) -> int:
     counting = Steps(None, Killed)
     Store.create(tmp_path / "count", waves())
-    fill_until_it_fails(tmp_path / "count", counting, removing=True)
+    fill_until_it_fails(tmp_path / "count", counting, removing=removing)
     return counting.done
 
 
 def test_a_death_at_any_step_loses_nothing_that_was_committed(tmp_path: Path):
-    total = n_steps(tmp_path)
+    total = n_steps(tmp_path, removing=True)
     assert total > 60
     for last in range(1, total + 1, 2):
         folder = tmp_path / f"s{last}"
@@ -139,7 +141,7 @@ def test_a_death_at_any_step_loses_nothing_that_was_committed(tmp_path: Path):
 
 
 def test_a_full_disk_at_any_step_is_one_line_and_mends_itself(tmp_path: Path):
-    total = n_steps(tmp_path)
+    total = n_steps(tmp_path, removing=False)
 
     def full() -> OSError:
         return OSError(errno.ENOSPC, "No space left on device")
@@ -157,6 +159,22 @@ def test_a_full_disk_at_any_step_is_one_line_and_mends_itself(tmp_path: Path):
         assert sizes == {**committed, index_name(store.manifest.index): 8192}  # space given back
         store.fill(sentences(N))
         assert check(folder, N, sentences(N)) == N
+
+
+def test_a_limit_of_the_system_is_one_line_and_loses_nothing(tmp_path: Path):
+    """The same for real: the kernel lets no file grow beyond a size."""
+    store = Store.create(tmp_path / "s", waves())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written \\(File too large\\)"):
+            store.fill(sentences(500))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    kept = check(tmp_path / "s", 100, sentences(500))
+    assert kept < 500
+    store.fill(sentences(500))
+    assert check(tmp_path / "s", 500, sentences(500)) == 500
 
 
 def one_life(folder: Path, asked: list[list[str]], seconds: float) -> int:
@@ -197,6 +215,40 @@ def test_sigkill_at_random_moments_loses_nothing_that_was_committed(tmp_path: Pa
 @pytest.mark.slow
 def test_hundreds_of_sigkills_lose_nothing_that_was_committed(tmp_path: Path):
     kill_again_and_again(tmp_path, 400, seed=1)
+
+
+def test_the_disk_has_everything_before_the_manifest_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What a power cut would find: only what was synced before the rename."""
+    store = Store.create(tmp_path / "s", waves())
+    synced: dict[int, tuple[int, int]] = {}
+    replaced = 0
+    fsync, replace = os.fsync, Path.replace
+
+    def remember(handle: int) -> None:
+        fsync(handle)
+        status = os.fstat(handle)
+        synced[status.st_ino] = (status.st_size, status.st_mtime_ns)
+
+    def look(path: Path, target: Path) -> Path:
+        nonlocal replaced
+        if target.name == MANIFEST:
+            replaced += 1
+            state = json.loads(path.read_text())
+            for name in [RECORDS, WORDS, index_name(state["index"])]:
+                status = (tmp_path / "s" / name).stat()
+                assert synced.get(status.st_ino) == (status.st_size, status.st_mtime_ns), name
+            for i in range(len(state["shards"])):
+                status = (tmp_path / "s" / shard_name(i)).stat()
+                assert synced.get(status.st_ino, (0,))[0] == status.st_size, i
+            assert (tmp_path / "s").stat().st_ino in synced  # the names of new files
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", remember)
+    monkeypatch.setattr(Path, "replace", look)
+    store.fill(sentences(N))
+    assert replaced > 3
 
 
 def test_leftovers_are_not_seen_and_swept_by_the_next_writer(tmp_path: Path):

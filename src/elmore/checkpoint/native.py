@@ -161,10 +161,9 @@ def read_config(path: Path) -> NativeConfig:
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            # Copied: mapped tensors lie unaligned, and then products round otherwise.
-            return {
-                name: file.get_tensor(name).to(torch.float32, copy=True) for name in file.keys()
-            }  # noqa: SIM118
+            names = list(file.keys())
+            # Copied: mapped tensors may lie unaligned, and then products round otherwise.
+            return {name: file.get_tensor(name).to(torch.float32, copy=True) for name in names}
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
 

@@ -29,8 +29,9 @@ class Run(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    fingerprint: str
     precision: str = "float32"
+    """Before the fingerprint, which it changes: the first difference is the one that is told."""
+    fingerprint: str
     layers: str
     batch_words: int
     forget_sentences: bool

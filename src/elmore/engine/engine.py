@@ -20,7 +20,7 @@ from elmore.engine.words import WordVectors
 from elmore.errors import ConfigError
 from elmore.models.bilm import BiLM
 from elmore.nn.lstm import BiLSTM, LSTMLayer, LSTMState
-from elmore.text.batching import Speller
+from elmore.text.batching import Speller, batches_by_length
 
 BUILD = "python -m elmore.engine.build_kernel"
 
@@ -67,20 +67,33 @@ class Engine:
         kernel: Kernel | NoKernel | None = None,
     ):
         """`kernel` is found unless it is given."""
-        kernel = find_kernel() if kernel is None else kernel
+        found = find_kernel() if kernel is None else kernel
+        like = next(model.parameters())
+        fits = (
+            isinstance(found, Kernel) and like.device.type == "cpu" and like.dtype == torch.float32
+        )
+        usable = found if isinstance(found, Kernel) and fits else None
         self._lock = Lock()  # the tables of known words are shared by all callers
         with torch.inference_mode():
-            words = WordVectors(model.words, model.config.words.dim, speller)
+            words = WordVectors(model.words, model.config.words.dim, speller, usable)
             self._inner = (
-                _lstm_engine(model.context, words, precision, kernel)
+                _lstm_engine(model.context, words, precision, usable)
                 if isinstance(model.context, BiLSTM)
                 else TransformerEngine(model.context, words)
             )
+        self._remembers = words.alike
 
-    def embed(self, sentences: Sequence[Sequence[str]]) -> list[NDArray[Any]]:
+    def embed(
+        self, sentences: Sequence[Sequence[str]], batch_words: int = 2**62
+    ) -> list[NDArray[Any]]:
         """(layers, words, dim) of each sentence, which depends on that sentence alone."""
+        done: dict[int, NDArray[Any]] = {}
         with self._lock, torch.inference_mode():
-            return self._inner.embed(sentences)
+            self._begin()
+            for batch in batches_by_length([len(words) for words in sentences], batch_words):
+                layers = self._inner.embed([sentences[i] for i in batch])
+                done.update(zip(batch, layers, strict=True))
+        return [done[i] for i in range(len(sentences))]
 
     def embed_on(
         self, sentences: Sequence[Sequence[str]], state: LSTMState
@@ -88,18 +101,27 @@ class Engine:
         """Sentence i goes on from row i of `state`; an LSTM's rows after it come back too."""
         assert isinstance(self._inner, LSTMEngine)  # a Transformer has no state to give
         with self._lock, torch.inference_mode():
+            self._begin()
             return self._inner.embed_on(sentences, state)
+
+    def forget(self) -> None:
+        """As if no word had been seen yet; changes how long the next call takes, nothing else."""
+        with self._lock:
+            self._inner.forget()
+
+    def _begin(self) -> None:
+        """The same call gives the same bits, whatever was asked before: a word is remembered from
+        call to call only if its vector does not depend on the words it was computed with."""
+        if not self._remembers:
+            self._inner.forget()
 
 
 def _lstm_engine(
-    context: BiLSTM, words: WordVectors, precision: Precision, kernel: Kernel | NoKernel
+    context: BiLSTM, words: WordVectors, precision: Precision, kernel: Kernel | None
 ) -> LSTMEngine:
     layers = [layer for layer in context.layers if isinstance(layer, LSTMLayer)]
-    weight = layers[0].w_state
-    if isinstance(kernel, NoKernel) or weight.is_cuda or weight.dtype != torch.float32:
+    if kernel is None:
         n_gates = 4 * context.config.cell_dim
         return LSTMEngine(context, words, [TorchLayer(layer) for layer in layers], n_gates)
-    native = [
-        NativeLayer(layer, kernel, precision, first=i == 0) for i, layer in enumerate(layers)
-    ]
+    native = [NativeLayer(layer, kernel, precision, first=i == 0) for i, layer in enumerate(layers)]
     return LSTMEngine(context, words, native, native[0].n_gates)

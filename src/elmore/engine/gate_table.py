@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmore.engine.threads import side_by_side
 from elmore.engine.word_rows import WordRows
 from elmore.nn.lstm import DIRECTIONS
 
 TABLE_BYTES = 320_000_000
 """What the table may take: 2,441 words of the original size."""
 _MAX_WORDS = 32_768
+_CHUNK = 256  # words computed at once; bounds what lies beside the table
 
 
 class GateTable:
@@ -33,17 +35,28 @@ class GateTable:
         # Pages never written to take no memory, so a short use pays for little.
         self.gates = [like.new_empty(self.known.capacity, n_gates) for _ in range(DIRECTIONS)]
 
-    def rows(self, words: Sequence[str], vectors: Tensor) -> NDArray[np.int64] | None:
+    def rows(
+        self, words: Sequence[str], vectors: Tensor, n_threads: int = 1
+    ) -> NDArray[np.int64] | None:
         """The rows of distinct words with these vectors (W, D); None if they are too many."""
         if len(words) > self.known.capacity:
             return None
         rows, new = self.known.rows(words)
+        size = max(1, -(-DIRECTIONS * len(new) // n_threads))  # of a thread's share of a direction
+        chunks = [new[start : start + size] for start in range(0, len(new), size)]
+
+        def task(direction: int, chunk: list[int]) -> Callable[[], None]:
+            return lambda: self._fill(direction, rows[chunk], vectors[chunk])
+
         try:
-            if new:
-                x = vectors[new]
-                for direction, table in enumerate(self.gates):
-                    table[rows[new]] = self._input_gates(direction, x)
+            tasks = [task(direction, chunk) for chunk in chunks for direction in (0, 1)]
+            side_by_side(tasks, n_threads)
         except BaseException:
             self.known.forget()
             raise
         return rows
+
+    def _fill(self, direction: int, rows: NDArray[np.int64], x: Tensor) -> None:
+        for start in range(0, len(rows), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            self.gates[direction][rows[part]] = self._input_gates(direction, x[part])

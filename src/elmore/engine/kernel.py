@@ -36,6 +36,11 @@ class Kernel:
     lanes: int
     library: ctypes.CDLL
 
+    @property
+    def width(self) -> int:
+        """Outputs in a panel: four gates of a tile of cells, or as many of any other kind."""
+        return 4 * self.lanes
+
 
 @dataclass(frozen=True, slots=True)
 class NoKernel:
@@ -49,17 +54,22 @@ def find_kernel(folder: Path = FOLDER) -> Kernel | NoKernel:
     """Look once; what is installed does not change under a running program."""
     there = {name: path for name, path in kernel_paths(folder).items() if path.is_file()}
     for name, path in there.items():
-        try:
-            library = ctypes.CDLL(str(path))
-        except OSError:
-            continue  # built on another kind of machine
-        if library.elmore_supported():
-            return Kernel(name, _declared(library), library)
+        if kernel := load_kernel(name, path):
+            return kernel
     if there:
         return NoKernel("no kernel that was built runs on this machine")
     if any(folder.glob("lstm-*.so")):
         return NoKernel("the kernel that was built is of another version of its source")
     return NoKernel("no kernel was built: there was no C++ compiler")
+
+
+def load_kernel(name: str, path: Path) -> Kernel | None:
+    """None if this machine lacks its instructions, or is not of the kind it was built for."""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError:
+        return None
+    return Kernel(name, _declared(library), library) if library.elmore_supported() else None
 
 
 def _declared(library: ctypes.CDLL) -> int:
@@ -68,5 +78,8 @@ def _declared(library: ctypes.CDLL) -> int:
     for read in (library.elmore_read_float32, library.elmore_read_int8):
         read.argtypes = (pointer,) * 5 + (count,) + (pointer,) * 3
         read.restype = ctypes.c_int
+    multiply = library.elmore_multiply
+    multiply.argtypes = (pointer, count, pointer, count, count, pointer, count, pointer)
+    multiply.restype = None
     library.elmore_lanes.restype = count
     return int(library.elmore_lanes())

@@ -5,7 +5,6 @@ sentences when there are threads to spare, runs through all layers on its own.
 # B sentences, N words of all of them, n words of one, W distinct words, L layers, S = 2 directions,
 # T steps, P projection dim, C cells
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from elmore.engine.gate_table import GateTable
 from elmore.engine.plan import Plan, plan
+from elmore.engine.threads import side_by_side
 from elmore.engine.words import WordVectors
 from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
 from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
@@ -65,21 +65,19 @@ class _Group:
 class LSTMEngine:
     """A finished BiLSTM behind its word vectors."""
 
-    def __init__(
-        self, context: BiLSTM, words: WordVectors, layers: Sequence[Layer], n_gates: int
-    ):
+    def __init__(self, context: BiLSTM, words: WordVectors, layers: Sequence[Layer], n_gates: int):
         self._zero_state = context.zero_state
         self._config: LSTMConfig = context.config
         self._words, self._layers = words, layers
         like = next(context.parameters())
         self._threads = 1 if like.is_cuda else None
         self.table = GateTable(like, n_gates, layers[0].input_gates)
-        self._marks: LSTMState | None = None
+        self._marks = self._after_marks()
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
         """(L + 1, n, 2P) a sentence; each begins where its mark has left the state."""
-        marks = self._after_marks()
-        state = LSTMState(*(_rows(part, len(sentences)) for part in (marks.h, marks.c)))
+        marks = (self._marks.h, self._marks.c)
+        state = LSTMState(*(part.expand(-1, -1, len(sentences), -1) for part in marks))
         layers, _ = self._embed(sentences, state)
         return layers
 
@@ -91,15 +89,17 @@ class LSTMEngine:
         layers, after = self._embed(marked, state)
         return [of_one[:, 1:-1].copy() for of_one in layers], after
 
+    def forget(self) -> None:
+        """As if no word had been seen yet."""
+        self._words.known.forget()
+        self.table.known.forget()
+
     def _after_marks(self) -> LSTMState:
         """What is remembered of a sentence's first mark: `<S>` forward, `</S>` backward."""
-        if self._marks is None:
-            _, after = self._embed([[SENTENCE_BEGIN], [SENTENCE_END]], self._zero_state(2))
-            h, c = (
-                torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in (after.h, after.c)
-            )
-            self._marks = LSTMState(h, c)  # one row
-        return self._marks
+        _, after = self._embed([[SENTENCE_BEGIN], [SENTENCE_END]], self._zero_state(2))
+        parts = (after.h, after.c)
+        h, c = (torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in parts)
+        return LSTMState(h, c)  # of one row
 
     def _embed(
         self, sentences: Sequence[Sequence[str]], state: LSTMState
@@ -112,7 +112,7 @@ class LSTMEngine:
             return lambda: self._read(group, direction, words, state, after)
 
         tasks = [task(group, direction) for group in groups for direction in range(DIRECTIONS)]
-        outputs = _side_by_side(tasks, self._n_threads())
+        outputs = side_by_side(tasks, self._n_threads())
         layers: dict[int, Array] = {}
         x = words.vectors.cpu().numpy()
         for i, group in enumerate(groups):
@@ -125,8 +125,8 @@ class LSTMEngine:
             for word in words:
                 number.setdefault(word, len(number))
         distinct = list(number)
-        vectors = self._words(distinct)
-        rows = self.table.rows(distinct, vectors)
+        vectors = self._words(distinct, self._n_threads())
+        rows = self.table.rows(distinct, vectors, self._n_threads())
         return _Words(number, vectors, None if rows is None else torch.from_numpy(rows))
 
     def _n_threads(self) -> int:
@@ -161,10 +161,6 @@ class LSTMEngine:
         return outputs
 
 
-def _rows(part: Tensor, n: int) -> Tensor:
-    return part.expand(-1, -1, n, -1)
-
-
 def _group(sentences: Sequence[Sequence[str]], members: list[int], words: _Words) -> _Group:
     work = plan([len(sentences[i]) for i in members])
     numbers = [words.number[word] for b in work.order for word in sentences[members[b]]]
@@ -187,25 +183,3 @@ def _assembled(group: _Group, x: Array, outputs: list[list[Tensor]]) -> dict[int
                 layers[i + 1, :, half] = y[work.places[direction][span]]
         done[group.members[b]] = layers
     return done
-
-
-def _side_by_side(
-    tasks: Sequence[Callable[[], list[Tensor]]], n_threads: int
-) -> list[list[Tensor]]:
-    """Each task in a thread of its own, as far as threads go; torch adds none of its own."""
-    if n_threads == 1:
-        return [task() for task in tasks]
-    try:
-        with ThreadPoolExecutor(min(n_threads, len(tasks)), initializer=_one_thread) as pool:
-            return [done.result() for done in [pool.submit(_inferred, task) for task in tasks]]
-    finally:
-        torch.set_num_threads(n_threads)  # the workers' setting is also the default of new threads
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-def _inferred(task: Callable[[], list[Tensor]]) -> list[Tensor]:
-    with torch.inference_mode():  # a thread does not inherit it
-        return task()

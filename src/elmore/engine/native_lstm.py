@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.engine.kernel import Kernel, LayerArguments
+from elmore.engine.native_linear import multiply
 from elmore.nn.lstm import DIRECTIONS, LSTMConfig, LSTMLayer
 
 Precision = Literal["float32", "int8"]
@@ -36,23 +37,26 @@ class NativeLayer:
 
     def __init__(self, layer: LSTMLayer, kernel: Kernel, precision: Precision, *, first: bool):
         config: LSTMConfig = layer.config
-        self._kernel, self._precision, self.config = kernel, precision, config
-        lanes = kernel.lanes
-        self._cells = -(-config.cell_dim // lanes) * lanes
-        self._w_input = layer.w_input
-        self._bias = [self._tiled(layer.opened_bias()[s].unsqueeze(1))[..., 0] for s in (0, 1)]
-        self._plain_bias = layer.opened_bias()
-        dim = -(-config.dim // lanes) * lanes
-        self._packed: list[_Packed] = []
-        self._projections: list[_Packed | None] = []
-        self._arguments: list[LayerArguments] = []
-        for s in range(DIRECTIONS):
-            parts = [layer.w_state[s]] if first else [layer.w_state[s], layer.w_input[s]]
-            w = torch.cat([F.pad(part, (0, dim - config.dim)) for part in parts], dim=1)
-            self._packed.append(_pack(self._tiled(w), precision))
-            w_project = None if layer.w_project is None else self._outputs(layer.w_project[s])
-            self._projections.append(None if w_project is None else _pack(w_project, precision))
-            self._arguments.append(self._arguments_of(s, dim, w.shape[1]))
+        self._kernel, self._precision, self._first, self.config = kernel, precision, first, config
+        self._cells = -(-config.cell_dim // kernel.lanes) * kernel.lanes
+        self._dim = -(-config.dim // kernel.lanes) * kernel.lanes
+        sides = range(DIRECTIONS)
+        bias = layer.opened_bias().unsqueeze(-1)
+        self._bias = [self._tiled(bias[s]).contiguous() for s in sides]
+        self._gates = [
+            self._pack(self._tiled(self._inputs(layer.w_input[s], layer.w_state[s]))) for s in sides
+        ]
+        w_project = layer.w_project
+        self._projections = [
+            None if w_project is None else self._pack(self._outputs(w_project[s])) for s in sides
+        ]
+        # A word's own gates stay exact in int8 too: they are computed once.
+        self._exact = [
+            gates if gates.scales is None else _floats(self._tiled(self._inputs(layer.w_input[s])))
+            for s, gates in enumerate(self._gates)
+            if first or gates.scales is None
+        ]
+        self._arguments = [self._arguments_of(s) for s in sides]
 
     @property
     def n_gates(self) -> int:
@@ -60,9 +64,8 @@ class NativeLayer:
 
     def input_gates(self, direction: int, x: Tensor) -> Tensor:
         """x (N, D) -> gate sums (N, 4C) tile by tile, the recurrent part still missing."""
-        z = torch.addmm(self._plain_bias[direction], x, self._w_input[direction].mT)
-        z = F.pad(z.unflatten(1, (_GATES, -1)), (0, self._cells - self.config.cell_dim))
-        return z.unflatten(2, (-1, self._kernel.lanes)).transpose(1, 2).flatten(1)
+        panels = self._exact[direction].weights.flatten(2)  # (tiles, K, 4 LANES)
+        return multiply(self._kernel, panels, x, self._bias[direction])  # x stands before h
 
     def read_words(
         self,
@@ -80,10 +83,10 @@ class NativeLayer:
         self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
     ) -> Tensor:
         """x (N, D) -> outputs (N, D)."""
-        # In bytes x is rounded together with h, so there is one way only: its numbers must not
-        # depend on how many rows there are.
+        # In bytes x is rounded together with h, except in the first layer, however many rows there
+        # are: a sentence's numbers must not depend on its company.
         few = self._precision == "float32" and len(x) < _FEW_ROWS * len(active)
-        if few or self._arguments[direction].inputs == self._arguments[direction].dim_padded:
+        if few or self._first:
             return self._read_in_blocks(direction, x, active, h, c)
         return self._call(direction, None, None, x, active, h, c)
 
@@ -139,44 +142,59 @@ class NativeLayer:
 
     def _tiled(self, gates: Tensor) -> Tensor:
         """(4C, K) -> (C / LANES, 4, LANES, K), cells that are not there being zero."""
-        config = self.config
-        cells = F.pad(gates.unflatten(0, (_GATES, -1)), (0, 0, 0, self._cells - config.cell_dim))
-        return cells.unflatten(1, (-1, self._kernel.lanes)).transpose(0, 1)
+        more = self._cells - self.config.cell_dim
+        cells: Tensor = F.pad(gates.unflatten(0, (_GATES, -1)), (0, 0, 0, more))
+        tiles: Tensor = cells.unflatten(1, (-1, self._kernel.lanes)).transpose(0, 1)
+        return tiles
 
     def _outputs(self, w_project: Tensor) -> Tensor:
         """(D, C) -> (D / (4 LANES), 4, LANES, C), with zeros likewise."""
         width = _GATES * self._kernel.lanes
         more_cells, more = self._cells - w_project.shape[1], -len(w_project) % width
         padded = F.pad(w_project, (0, more_cells, 0, more))
-        return padded.unflatten(0, (-1, _GATES, self._kernel.lanes))
+        tiles: Tensor = padded.unflatten(0, (-1, _GATES, self._kernel.lanes))
+        return tiles
 
-    def _arguments_of(self, direction: int, dim: int, inputs: int) -> LayerArguments:
-        gates, project = self._packed[direction], self._projections[direction]
-        config = self.config
-        self._bias[direction] = self._bias[direction].contiguous()
+    def _inputs(self, *parts: Tensor) -> Tensor:
+        """(4C, D) each -> (4C, K): inputs side by side, each part rounded up to whole lanes."""
+        more = self._dim - self.config.dim
+        return torch.cat([F.pad(part, (0, more)) for part in parts], dim=1)
+
+    def _pack(self, w: Tensor) -> _Packed:
+        return _floats(w) if self._precision == "float32" else _bytes(w)
+
+    def _arguments_of(self, direction: int) -> LayerArguments:
+        gates, project, config = (
+            self._gates[direction], self._projections[direction], self.config,
+        )  # fmt: skip
         return LayerArguments(
             w_gates=gates.weights.data_ptr(),
             w_project=None if project is None else project.weights.data_ptr(),
-            gate_scales=None if gates.scales is None else gates.scales.data_ptr(),
-            project_scales=(
-                None if project is None or project.scales is None else project.scales.data_ptr()
-            ),
+            gate_scales=_address(gates.scales),
+            project_scales=None if project is None else _address(project.scales),
             bias=self._bias[direction].data_ptr(),
             dim=config.dim,
-            dim_padded=dim,
+            dim_padded=self._dim,
             cells=self._cells,
-            inputs=inputs,
+            inputs=2 * self._dim,
             cell_clip=math.inf if config.cell_clip is None else config.cell_clip,
             proj_clip=math.inf if config.proj_clip is None else config.proj_clip,
         )
 
 
-def _pack(w: Tensor, precision: Precision) -> _Packed:
-    """(tiles, 4, LANES, K) -> panels; in bytes the largest weight of each gate is 127 units."""
-    if precision == "float32":
-        return _Packed(w.permute(0, 3, 1, 2).contiguous(), None)
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _floats(w: Tensor) -> _Packed:
+    """(tiles, 4, LANES, K) -> panels (tiles, K, 4, LANES)."""
+    return _Packed(w.permute(0, 3, 1, 2).contiguous(), None)
+
+
+def _bytes(w: Tensor) -> _Packed:
+    """The same as (tiles, K / 4, 4, LANES, 4); the largest weight of a gate is 127 units."""
     units = w.abs().amax(dim=-1) / 127  # (tiles, 4, LANES)
     units[units == 0] = 1.0
     rounded = (w / units.unsqueeze(-1)).round_().add_(128).to(torch.uint8)
-    panels = rounded.unflatten(3, (-1, 4)).permute(0, 3, 1, 2, 4)  # (tiles, K / 4, 4, LANES, 4)
+    panels = rounded.unflatten(3, (-1, 4)).permute(0, 3, 1, 2, 4)
     return _Packed(panels.contiguous(), units.contiguous())

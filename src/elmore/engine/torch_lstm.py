@@ -106,4 +106,5 @@ def _squash(gates: Tensor, c: Tensor, hidden: Tensor, clip: float | None) -> Non
 
 def _slice(gates: Tensor, cells: slice) -> Tensor:
     """(4C, …) -> (4 cells, …): the four gates of some cells."""
-    return gates.unflatten(0, (4, -1))[:, cells].flatten(0, 1)
+    some: Tensor = gates.unflatten(0, (4, -1))[:, cells].flatten(0, 1)
+    return some

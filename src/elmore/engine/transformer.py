@@ -19,6 +19,10 @@ class TransformerEngine:
     def __init__(self, context: BiTransformer, words: WordVectors):
         self._context, self._words = context, words
 
+    def forget(self) -> None:
+        """As if no word had been seen yet."""
+        self._words.known.forget()
+
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[NDArray[Any]]:
         """(L + 1, n, 2P) a sentence."""
         number = {SENTENCE_BEGIN: 0, SENTENCE_END: 1}
@@ -27,7 +31,8 @@ class TransformerEngine:
         for ids, words in zip(index, sentences, strict=True):
             ids[1 : len(words) + 1] = [number.setdefault(word, len(number)) for word in words]
             ids[len(words) + 1] = number[SENTENCE_END]
-        vectors = self._words(list(number))  # (W, P)
+        threads = 1 if self._context.positions.is_cuda else torch.get_num_threads()
+        vectors = self._words(list(number), threads)  # (W, P)
         x = vectors[torch.from_numpy(index).to(vectors.device)]  # (B, T, P)
         contexts, _ = self._context(x, torch.from_numpy(lengths).to(vectors.device))
         layers = torch.stack([torch.cat([x, x], dim=-1), *contexts]).cpu().numpy()

@@ -3,12 +3,15 @@ offset adds the same numbers to a window wherever it stands, so these are comput
 """
 
 # W words, K places in a word's row, F filters, D output dim
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmore.engine.kernel import Kernel
+from elmore.engine.native_linear import with_native_linears
+from elmore.engine.threads import side_by_side
 from elmore.engine.word_rows import WordRows
 from elmore.nn.char_cnn import CharCNN, without_spare_padding
 from elmore.nn.word_char import WordChar
@@ -18,41 +21,65 @@ TABLE_BYTES = 64_000_000
 """What the vectors of known words may take."""
 _CHUNK = 256  # words spelled together; bounds what the windows of long words take
 _MAX_CHARACTERS = 1024  # a larger alphabet's look-up tables would be larger than the model
+_WHOLE = 32  # numbers that torch squashes at once; the last ones of an odd count come out otherwise
 
 
 class WordVectors:
     """Words in, their context-free vectors out; the latest used are remembered."""
 
-    def __init__(self, module: nn.Module, dim: int, speller: Speller, n_bytes: int = TABLE_BYTES):
-        self._module, self._speller = module, speller
+    def __init__(
+        self,
+        module: nn.Module,
+        dim: int,
+        speller: Speller,
+        kernel: Kernel | None = None,
+        n_bytes: int = TABLE_BYTES,
+    ):
         like = next(module.parameters())
+        self._module = module if kernel is None else with_native_linears(module, kernel)
+        self._speller, self._kernel = speller, kernel
         self.known = WordRows(max(1, n_bytes // (dim * like.element_size())))
         self._table = like.new_empty(self.known.capacity, dim)
         spelling = module.spell if isinstance(module, WordChar) else module
         self._look_ups = _look_ups(spelling) if isinstance(spelling, CharCNN) else None
+        sizes = [size for tensor in module.parameters() for size in tensor.shape[:1]]
+        self._odd = any(size % _WHOLE for size in sizes)
 
-    def __call__(self, words: Sequence[str]) -> Tensor:
+    @property
+    def alike(self) -> bool:
+        """A word's vector is the same to the last bit whatever words are computed with it."""
+        return self._kernel is not None and self._look_ups is not None
+
+    def __call__(self, words: Sequence[str], n_threads: int = 1) -> Tensor:
         """Vectors of distinct words, (W, D)."""
         size = self.known.capacity
-        parts = [self._some(words[i : i + size]) for i in range(0, len(words), size)]
+        parts = [self._some(words[i : i + size], n_threads) for i in range(0, len(words), size)]
         return torch.cat(parts) if parts else self._table[:0]
 
-    def _some(self, words: Sequence[str]) -> Tensor:
+    def _some(self, words: Sequence[str], n_threads: int) -> Tensor:
         rows, new = self.known.rows(words)
         places = torch.from_numpy(rows).to(self._table.device)
+        # Like lengths together: a chunk is as wide as its longest word.
+        new.sort(key=lambda i: len(words[i]))
+        size = min(_CHUNK, -(-len(new) // n_threads)) or 1
+        chunks = [new[start : start + size] for start in range(0, len(new), size)]
+
+        def task(chunk: list[int]) -> Callable[[], Tensor]:
+            return lambda: self._compute([words[i] for i in chunk])
+
         try:
-            # Like lengths together: a chunk is as wide as its longest word.
-            new.sort(key=lambda i: len(words[i]))
-            for start in range(0, len(new), _CHUNK):
-                chunk = new[start : start + _CHUNK]
-                self._table[places[chunk]] = self._compute([words[i] for i in chunk])
+            vectors = side_by_side([task(chunk) for chunk in chunks], n_threads)
         except BaseException:
             self.known.forget()
             raise
+        for chunk, computed in zip(chunks, vectors, strict=True):
+            self._table[places[chunk]] = computed
         return self._table[places]
 
     def _compute(self, words: list[str]) -> Tensor:
         rows = torch.from_numpy(self._speller.spell(words)).to(self._table.device)  # (W, K)
+        if self.alike and self._odd:
+            rows = F.pad(rows, (0, 0, 0, -len(rows) % _WHOLE))
         vectors: Tensor
         if self._look_ups is None:
             vectors = self._module(rows)
@@ -64,7 +91,7 @@ class WordVectors:
         else:
             assert isinstance(self._module, CharCNN)
             vectors = self._spell(self._module, rows)
-        return vectors  # (W, D)
+        return vectors[: len(words)]  # (W, D)
 
     def _spell(self, spelling: CharCNN, rows: Tensor) -> Tensor:
         assert self._look_ups is not None
@@ -95,4 +122,5 @@ def _maxima(rows: Tensor, table: Tensor, conv: nn.Module) -> Tensor:
     windows = rows.unfold(1, width, 1)  # (W, K - k + 1, k)
     at = windows + torch.arange(width) * (len(table) // width)  # an alphabet an offset
     sums = F.embedding_bag(at.reshape(-1, width), table, mode="sum")
-    return sums.unflatten(0, windows.shape[:2]).amax(dim=1) + conv.bias  # (W, n)
+    maxima: Tensor = sums.unflatten(0, windows.shape[:2]).amax(dim=1) + conv.bias  # (W, n)
+    return maxima

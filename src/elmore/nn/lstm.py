@@ -78,13 +78,9 @@ class LSTMLayer(nn.Module):
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor, active: list[int]) -> tuple[Tensor, ...]:
         """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c."""
-        n_steps, n_rows = x.shape[1:3]
-        gates = torch.baddbmm(self.opened_bias().unsqueeze(1), x.flatten(1, 2), self.w_input.mT)
-        gates = gates.unflatten(1, (n_steps, n_rows))  # (S, T, B, 4C)
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
-        out: tuple[Tensor, ...] = _Recurrence.apply(  # type: ignore[no-untyped-call]
-            gates, h, c, self.w_state, self.w_project, active, clips
-        )
+        weights = self.w_input, self.opened_bias(), self.w_state, self.w_project
+        out: tuple[Tensor, ...] = _Layer.apply(x, h, c, *weights, active, clips)  # type: ignore[no-untyped-call]
         return out
 
     def opened_bias(self) -> Tensor:
@@ -164,68 +160,79 @@ def _side_by_side(y: Tensor, flip: Tensor) -> Tensor:
     return torch.cat([y[0], _take(y[1], flip)], dim=-1)
 
 
-class _Recurrence(torch.autograd.Function):
-    """All steps of one layer, both directions. Clipped numbers pass no gradient."""
+class _Layer(torch.autograd.Function):
+    """All steps of one layer, both directions. Clipped numbers pass no gradient.
+
+    One large buffer: what the inputs give to the gates becomes, step by step, the gates.
+    """
 
     @staticmethod
     def forward(
         ctx: Any,
-        gates: Tensor,
+        x: Tensor,
         h: Tensor,
         c: Tensor,
+        w_input: Tensor,
+        bias: Tensor,
         w_state: Tensor,
         w_project: Tensor | None,
         active: list[int],
         clips: tuple[float | None, float | None],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        n_steps, cell_dim = gates.shape[1], c.shape[-1]
         training = any(ctx.needs_input_grad)
+        acts = torch.baddbmm(bias.unsqueeze(1), x.flatten(1, 2), w_input.mT)
+        acts = acts.unflatten(1, x.shape[1:3])  # (S, T, B, 4C)
         h0, c0, h, c = h, c, h.clone(), c.clone()
-        outputs = gates.new_zeros(*gates.shape[:3], h.shape[-1])  # (S, T, B, D)
-        cells = gates.new_zeros(*gates.shape[:3], cell_dim) if training else None
-        acts = torch.zeros_like(gates) if training else None
-        w_state_t = w_state.mT
-        w_project_t = None if w_project is None else w_project.mT
-        for t in range(n_steps):
-            n = active[t]
-            z = torch.baddbmm(gates[:, t, :n], h[:, :n], w_state_t)  # (S, n, 4C)
-            cell, out = _step(z, c[:, :n], w_project_t, clips)
+        outputs = _blank(x, h.shape[-1], active)  # (S, T, B, D)
+        cells = _blank(x, c.shape[-1], active) if training else None  # (S, T, B, C)
+        for t, n in enumerate(active):
+            z = acts[:, t, :n].baddbmm_(h[:, :n], w_state.mT)  # (S, n, 4C)
+            cell, out = _step(z, c[:, :n], w_project, clips)
             c[:, :n], h[:, :n], outputs[:, t, :n] = cell, out, out
-            if cells is not None and acts is not None:
-                cells[:, t, :n], acts[:, t, :n] = cell, z
-        ctx.save_for_backward(acts, cells, outputs, h0, c0, w_state, w_project)
+            if cells is not None:
+                cells[:, t, :n] = cell
+        if training:
+            ctx.save_for_backward(x, h0, c0, w_input, w_state, w_project, acts, cells, outputs)
         ctx.active, ctx.clips = active, clips
         return outputs, h, c
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         d_outputs, dh, dc = grads
-        acts, cells, outputs, h0, c0, w_state, w_project = ctx.saved_tensors
+        x, h0, c0, w_input, w_state, w_project, acts, cells, outputs = ctx.saved_tensors
         cell_clip, proj_clip = ctx.clips
         dh, dc = dh.clone(), dc.clone()
-        d_gates = torch.zeros_like(acts)  # (S, T, B, 4C)
-        d_projected = torch.zeros_like(outputs)  # (S, T, B, D)
-        for t in reversed(range(acts.shape[1])):
-            n = ctx.active[t]
+        d_gates = _blank(x, acts.shape[-1], ctx.active)  # (S, T, B, 4C)
+        d_projected = _blank(x, outputs.shape[-1], ctx.active)  # (S, T, B, D)
+        for t, n in reversed(list(enumerate(ctx.active))):
             d_out = (dh[:, :n] + d_outputs[:, t, :n]).mul_(_unclipped(outputs[:, t, :n], proj_clip))
             d_projected[:, t, :n] = d_out
             d_hidden = d_out if w_project is None else torch.bmm(d_out, w_project)  # (S, n, C)
             before = c0[:, :n] if t == 0 else cells[:, t - 1, :n]
             step = acts[:, t, :n], cells[:, t, :n], before
-            dz, d_before = _step_backward(d_hidden, dc[:, :n], *step, cell_clip)
-            d_gates[:, t, :n], dc[:, :n] = dz, d_before
+            dz = d_gates[:, t, :n]
+            dc[:, :n] = _step_backward(d_hidden, dc[:, :n], *step, cell_clip, dz)
             dh[:, :n] = torch.bmm(dz, w_state)
+        flat = d_gates.flatten(1, 2)  # (S, T·B, 4C)
         before_h = torch.cat([h0.unsqueeze(1), outputs[:, :-1]], dim=1)  # (S, T, B, D)
-        d_state = torch.bmm(d_gates.flatten(1, 2).mT, before_h.flatten(1, 2))  # (S, 4C, D)
+        d_state = torch.bmm(flat.mT, before_h.flatten(1, 2))  # (S, 4C, D)
+        d_input = torch.bmm(flat.mT, x.flatten(1, 2))  # (S, 4C, D)
+        d_x = torch.bmm(flat, w_input).unflatten(1, x.shape[1:3])  # (S, T, B, D)
         d_project = None
         if w_project is not None:
             hidden = acts.chunk(4, dim=-1)[3] * torch.tanh(cells)  # (S, T, B, C)
             d_project = torch.bmm(d_projected.flatten(1, 2).mT, hidden.flatten(1, 2))
-        return d_gates, dh, dc, d_state, d_project, None, None
+        return d_x, dh, dc, d_input, flat.sum(1), d_state, d_project, None, None
+
+
+def _blank(like: Tensor, dim: int, active: list[int]) -> Tensor:
+    """(S, T, B, dim) to be filled; zeros where rows end early and nothing will be."""
+    shape = (*like.shape[:3], dim)
+    return like.new_empty(shape) if active[-1] == like.shape[2] else like.new_zeros(shape)
 
 
 def _step(
-    z: Tensor, c: Tensor, w_project_t: Tensor | None, clips: tuple[float | None, float | None]
+    z: Tensor, c: Tensor, w_project: Tensor | None, clips: tuple[float | None, float | None]
 ) -> tuple[Tensor, Tensor]:
     """Gate sums z (S, n, 4C), which become the gates in place -> new cell and new output."""
     i_f, g, o = z.split([2 * c.shape[-1], c.shape[-1], c.shape[-1]], dim=-1)
@@ -233,22 +240,29 @@ def _step(
     i, f = i_f.chunk(2, dim=-1)
     cell = _clipped(torch.addcmul(f * c, i, g), clips[0])  # (S, n, C)
     hidden = torch.tanh(cell).mul_(o)
-    out = hidden if w_project_t is None else torch.bmm(hidden, w_project_t)
+    out = hidden if w_project is None else torch.bmm(hidden, w_project.mT)
     return cell, _clipped(out, clips[1])  # (S, n, D)
 
 
 def _step_backward(
-    d_hidden: Tensor, dc: Tensor, acts: Tensor, cell: Tensor, before: Tensor, clip: float | None
-) -> tuple[Tensor, Tensor]:
-    """Back through one step -> gradients of the gate sums (S, n, 4C) and of the cell before."""
+    d_hidden: Tensor,
+    dc: Tensor,
+    acts: Tensor,
+    cell: Tensor,
+    before: Tensor,
+    clip: float | None,
+    out: Tensor,
+) -> Tensor:
+    """Back through one step: gradients of the gate sums into `out` (S, n, 4C), the cell's back."""
     i, f, g, o = acts.chunk(4, dim=-1)
+    d_i, d_f, d_g, d_o = out.chunk(4, dim=-1)
     squashed = torch.tanh(cell)
-    dc = torch.addcmul(dc, d_hidden * o, 1 - squashed.square()).mul_(_unclipped(cell, clip))
-    d_i = dc * g * i * (1 - i)
-    d_f = dc * before * f * (1 - f)
-    d_g = dc * i * (1 - g.square())
-    d_o = d_hidden * squashed * o * (1 - o)
-    return torch.cat([d_i, d_f, d_g, d_o], dim=-1), dc * f
+    torch.mul(d_hidden, squashed, out=d_o).mul_(o * (1 - o))
+    dc = torch.addcmul(dc, d_hidden.mul(o), 1 - squashed.square_()).mul_(_unclipped(cell, clip))
+    torch.mul(dc, g, out=d_i).mul_(i * (1 - i))
+    torch.mul(dc, before, out=d_f).mul_(f * (1 - f))
+    torch.mul(dc, i, out=d_g).mul_(1 - g.square())
+    return dc.mul_(f)
 
 
 def _clipped(x: Tensor, clip: float | None) -> Tensor:

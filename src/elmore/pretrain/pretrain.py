@@ -40,6 +40,7 @@ from elmore.pretrain.sentences import (
 )
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loop, Progress, Report, checkpoints
+from elmore.train.memory import keep_large_blocks
 from elmore.train.world import World
 
 RUN, VOCABULARY = "run.json", "vocab.txt"
@@ -83,6 +84,7 @@ def pretrain(
     counting: Counting | None = None,
 ) -> Progress:
     """Train until the config says stop. With `resume`, from where the folder stands."""
+    keep_large_blocks()
     world = World()
     try:
         going_on = resume and bool(checkpoints(output))

@@ -27,7 +27,7 @@ class KeepLayers(_Kind):
     """Layers as they are, in the order given."""
 
     kind: Literal["layers"] = "layers"
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...] = Field(min_length=1)
 
 
 class KeepAverage(_Kind):
@@ -49,7 +49,7 @@ class KeepProjection(_Kind):
     """Principal components of all layers; the numbers lie in a file beside the manifest."""
 
     kind: Literal["projection"] = "projection"
-    dim: int
+    dim: int = Field(ge=1)
     explained: float
     sha256: str = ""
 

@@ -48,9 +48,9 @@ class Manifest(BaseModel):
     version: int = VERSION
     fingerprint: str
     """Of the model whose vectors these are."""
-    n_layers: int
+    n_layers: int = Field(ge=1)
     """Of the model, as is `dim`; what is kept may be less."""
-    dim: int
+    dim: int = Field(ge=1)
     keep: Keep
     precision: Precision
     sentences: int = 0

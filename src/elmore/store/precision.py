@@ -5,7 +5,7 @@ of its numbers / 127, so that one loud word does not blur its neighbours.
 # K kept layers, n words, D vector dim
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -25,8 +25,7 @@ _ALIGNED = 4  # a block's bytes, so that the next one's scales can be read where
 _LARGEST = 127
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A sentence as it lies on disk, not copied. Vectors are `values`, or `values * scales`."""
 
     values: NDArray[Any]  # (K, n, D)
@@ -71,10 +70,18 @@ class Codec:
             return values.float().mul_(scales)
         return values.clone() if values.dtype is torch.float32 else values.float()
 
-    def stored(self, block: Tensor, n_words: int) -> Stored:
-        """The same numbers where they lie."""
-        values, scales = self._parts(block, n_words)
-        return Stored(_frozen(values), None if scales is None else _frozen(scales))
+    def stored(self, data: Any, offset: int, n_words: int) -> Stored:
+        """The same numbers where they lie, at `offset` in a shard's bytes."""
+        shape = (self.n_layers, n_words, self.dim)
+        if not n_words:
+            data, offset = bytes(1), 0  # NumPy does not look at an empty buffer
+        scales = None
+        if self.precision == "int8":
+            n = self.n_layers * n_words
+            scales = np.frombuffer(data, np.float32, n, offset).reshape(*shape[:2], 1)  # (K, n, 1)
+            offset += n * _SCALE_BYTES
+        n = self.n_layers * n_words * self.dim
+        return Stored(np.frombuffer(data, self.precision, n, offset).reshape(shape), scales)
 
     def _parts(self, block: Tensor, n_words: int) -> tuple[Tensor, Tensor | None]:
         shape = (self.n_layers, n_words, self.dim)
@@ -88,13 +95,11 @@ class Codec:
 
 def _quantized(values: Tensor) -> bytes:
     """Scales, then numbers from -127 to 127."""
-    _check_finite(values, "int8", "finite numbers")
-    if not values.numel():
-        return b""
-    largest = values.abs().amax(dim=-1, keepdim=True)  # (K, n, 1)
-    scales = largest / _LARGEST
-    safe = torch.where(scales > 0, scales, torch.ones_like(scales))
-    codes = (values / safe).round_().clamp_(-_LARGEST, _LARGEST).to(torch.int8)  # (K, n, D)
+    scales = values.abs().amax(dim=-1, keepdim=True) / _LARGEST  # (K, n, 1)
+    _check_finite(scales, "int8", "finite numbers")
+    smallest = torch.finfo(torch.float32).tiny  # a word of zeros is not to be divided by zero
+    codes = (values / scales.clamp(min=smallest)).round_().clamp_(-_LARGEST, _LARGEST)  # (K, n, D)
+    codes = codes.to(torch.int8)
     return scales.numpy().tobytes() + codes.numpy().tobytes()
 
 
@@ -104,12 +109,6 @@ def _check_finite(values: Tensor, precision: str, most: str) -> None:
             f"A vector holds a number that {precision} cannot ({most} at most); "
             "store it as float32."
         )
-
-
-def _frozen(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.numpy()
-    array.flags.writeable = False
-    return array
 
 
 def as_tensor(data: Any) -> Tensor:

@@ -2,8 +2,7 @@
 
 import struct
 import zlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ KEYS = np.dtype(  # a record as an array sees it that only wants the key
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Where a sentence is: its words in the text file, its vectors in a shard."""
 
     key: bytes
@@ -31,15 +29,12 @@ class Record:
     text_crc: int
 
     def pack(self) -> bytes:
-        data = _FIELDS.pack(
-            self.key, self.offset, self.text_offset, self.shard, self.n_words, self.text_bytes,
-            self.vectors_crc, self.text_crc,
-        )  # fmt: skip
+        data = _FIELDS.pack(*self)
         return data + _CRC.pack(zlib.crc32(data))
 
 
 def read_record(data: Any, number: int) -> Record:
-    return Record(*_FIELDS.unpack_from(data, number * RECORD_BYTES))
+    return Record._make(_FIELDS.unpack_from(data, number * RECORD_BYTES))
 
 
 def is_sound(data: Any, number: int) -> bool:

@@ -6,9 +6,8 @@ same for ten sentences and for ten million.
 import mmap
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from elmore.embedder import Embedding
@@ -24,12 +23,19 @@ from elmore.store.layout import (
     read_manifest,
     shard_name,
 )
-from elmore.store.precision import as_tensor
+from elmore.store.precision import Stored, as_tensor
 from elmore.store.projection import Projection
 from elmore.store.records import RECORD_BYTES, Record, is_sound, read_record
 from elmore.store.words import Keys, shown, unpack
 
 _ATTEMPTS = 10
+
+
+class Shard(NamedTuple):
+    """A file of vectors in memory, twice: as bytes and as the same bytes in a tensor."""
+
+    data: Any
+    tensor: Tensor
 
 
 class Snapshot:
@@ -43,7 +49,7 @@ class Snapshot:
         self.text = mapped(folder / WORDS, manifest.text.bytes)
         self.n_records = min(manifest.sentences, len(self.records) // RECORD_BYTES)
         """Sentences whose record is there; of a truncated file, fewer than the manifest says."""
-        self._shards: dict[int, Tensor] = {}
+        self._shards: dict[int, Shard] = {}
 
     @classmethod
     def open(cls, folder: Path) -> "Snapshot":
@@ -98,15 +104,13 @@ class Snapshot:
 
     def block(self, record: Record) -> Tensor:
         """The bytes of a sentence's vectors, where they lie."""
-        n_bytes = self.codec.n_bytes(record.n_words)
-        shard = self._shards.get(record.shard)
-        if shard is None:
-            shard = self._shard(record.shard)
-        end = record.offset + n_bytes
-        if end > len(shard):
-            name = shard_name(record.shard)
-            raise self._damaged(name, self.packed(record), "its vectors lie beyond the file's end")
-        return shard[record.offset : end]
+        end = record.offset + self.codec.n_bytes(record.n_words)
+        return self._shard(record, end).tensor[record.offset : end]
+
+    def stored(self, record: Record) -> Stored:
+        """The numbers of a sentence's vectors, where they lie."""
+        end = record.offset + self.codec.n_bytes(record.n_words)
+        return self.codec.stored(self._shard(record, end).data, record.offset, record.n_words)
 
     def vectors(self, record: Record) -> Tensor:
         return self.codec.decode(self.block(record), record.n_words)  # (K, n, D)
@@ -114,11 +118,21 @@ class Snapshot:
     def embedding(self, record: Record) -> Embedding:
         return Embedding(self.words(record), self.vectors(record).numpy())
 
-    def _shard(self, number: int) -> Tensor:
-        if number >= len(self.manifest.shards):
-            return torch.empty(0, dtype=torch.uint8)
-        data = mapped(self.folder / shard_name(number), self.manifest.shards[number].bytes)
-        return self._shards.setdefault(number, as_tensor(data))
+    def _shard(self, record: Record, end: int) -> Shard:
+        """A record's shard, mapped at first use; it must reach to `end`."""
+        shard = self._shards.get(record.shard)
+        if shard is None:
+            shard = self._shards[record.shard] = self._open_shard(record.shard)
+        if end > len(shard.data):
+            name = shard_name(record.shard)
+            raise self._damaged(name, self.packed(record), "its vectors lie beyond the file's end")
+        return shard
+
+    def _open_shard(self, number: int) -> Shard:
+        states = self.manifest.shards
+        n_bytes = states[number].bytes if number < len(states) else 0
+        data = mapped(self.folder / shard_name(number), n_bytes)
+        return Shard(data, as_tensor(data))
 
     def _damaged(self, file: str, packed: bytes, what: str) -> FormatError:
         return FormatError(

@@ -149,9 +149,7 @@ class Store:
     def stored(self, sentence: Sentence) -> Stored | None:
         """The numbers where they lie on disk: nothing is copied or decoded."""
         record = self._snapshot.lookup(read_sentence(sentence).packed)
-        if record is None:
-            return None
-        return self._snapshot.codec.stored(self._snapshot.block(record), record.n_words)
+        return None if record is None else self._snapshot.stored(record)
 
     def batch(self, sentences: Sequence[Sentence]) -> LayerStates:
         """Padded with zeros; fits a DataLoader: `DataLoader(sentences, collate_fn=store.batch)`."""
@@ -237,6 +235,7 @@ class Store:
         record = self._snapshot.lookup(read.packed)
         if record is None:
             raise self._missing(read.words)
+        self._snapshot.block(record)  # as many words as it says, before room is made for them
         return record
 
     def _missing(self, words: list[str]) -> MissingError:

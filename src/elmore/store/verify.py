@@ -111,5 +111,5 @@ def _unfound(snapshot: Snapshot) -> list[Damage]:
     missing = not (snapshot.folder / name).exists()
     if not lost and not missing:
         return []
-    what = "missing" if missing else f"does not lead to {lost:,} sentences; remove the file"
+    what = "missing" if missing else f"does not lead to {lost:,} sentence(s); remove the file"
     return [Damage(name, f"{what} (it is made again from {RECORDS})")]

@@ -1,8 +1,8 @@
 """A sentence as the store knows it: its words as bytes, and the key that these hash to."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from elmore.embedder import Sentence, read_words
 from elmore.errors import InputError
@@ -11,8 +11,7 @@ from elmore.text.tokenize import tokenize
 KEY_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A sentence that has been looked at."""
 
     words: list[str]

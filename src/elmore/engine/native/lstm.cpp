@@ -38,7 +38,7 @@ extern "C" struct Layer {
     const float* gate_scales;    // int8: (C / LANES, 4, LANES), what a weight's unit is worth
     const float* project_scales; // int8: (D rounded up to WIDTH,)
     const float* bias;           // (C / LANES, 4, LANES)
-    int64_t dim, dim_padded, cells, inputs;  // inputs: K as packed; dim_padded: D as packed
+    int64_t dim, dim_padded, cells, inputs;  // as packed: D, and K for x and then h
     float cell_clip, proj_clip;
 };
 
@@ -173,6 +173,31 @@ inline void add_panel(const typename Kind::Input* a, int64_t stride,
 #undef GIVE
 }
 
+// out (n, width) = start + a (n, inputs) W, where W is packed by output: a panel of `size` weights
+// for each WIDTH of them. Each row's sums run over the inputs in the same order whatever n is.
+template <class Kind>
+void multiply(const typename Kind::Weight* panels, int64_t size, const typename Kind::Input* a,
+              int64_t inputs, int64_t n, const float* start, int64_t width, float* out) {
+    using Sum = typename Kind::Sum;  // as large as a Vec in both kinds
+    for (int64_t tile = 0; tile < width; tile += WIDTH, panels += size) {
+        for (int64_t k = 0; k < inputs; k += BLOCK) {
+            const int64_t count = std::min<int64_t>(BLOCK, inputs - k);
+            in_blocks(n, [&]<int R>(int64_t first) {
+                float* to = out + first * width + tile;
+                Sum sum[R][GATES];
+                for (int r = 0; r < R; ++r)
+                    for (int g = 0; g < GATES; ++g)
+                        sum[r][g] = k       ? load<Sum>(to + r * width + g * LANES)
+                                    : start ? load<Sum>(start + tile + g * LANES)
+                                            : Sum{};
+                add_panel<Kind, R>(a + first * inputs + k, inputs, panels + k * WIDTH, count, sum);
+                for (int r = 0; r < R; ++r)
+                    for (int g = 0; g < GATES; ++g) store(to + r * width + g * LANES, sum[r][g]);
+            });
+        }
+    }
+}
+
 // A row in bytes: what a unit is worth, and what the weights' + 128 will have added to each sum.
 struct Rounded {
     float unit;
@@ -204,16 +229,17 @@ Rounded round_row(const float* row, int64_t n, int8_t* to) {
 
 template <class Kind> class Reader {
     using Weight = typename Kind::Weight;
-    using Sum = typename Kind::Sum;  // as large as a Vec in both kinds
     static constexpr bool bytes = Kind::GROUP == 4;
     const Layer& layer;
-    const int64_t inputs;         // K: all that is packed when x is read too, else those of h
-    std::vector<float> in;        // (B, K): h, then x
+    const int64_t skipped;        // inputs that are packed but not read: x, if it is in the table
+    const int64_t inputs;         // K
+    std::vector<float> in;        // (B, K): x, if it is read, then h
     std::vector<float> hidden;    // (B, C)
     std::vector<float> out;       // (B, D rounded up to WIDTH)
     std::vector<int8_t> rounded;  // (B, max(K, C))
     std::vector<Rounded> units;   // (B,)
 
+    int64_t h_of(int64_t row) const { return (row + 1) * inputs - layer.dim_padded; }
     int64_t out_width() const { return (layer.dim + WIDTH - 1) / WIDTH * WIDTH; }
 
     void round_rows(const std::vector<float>& rows, int64_t width, int64_t n) {
@@ -223,7 +249,7 @@ template <class Kind> class Reader {
 
     void gates(const float* table, const int64_t* rows, float* c, int64_t n) {
         const int64_t cells = layer.cells;
-        const auto* w = static_cast<const Weight*>(layer.w_gates);
+        const auto* w = static_cast<const Weight*>(layer.w_gates) + skipped * WIDTH;
         if constexpr (bytes) round_rows(in, inputs, n);
         for (int64_t tile = 0; tile < cells / LANES; ++tile, w += layer.inputs * WIDTH) {
             in_blocks(n, [&]<int R>(int64_t first) {
@@ -260,29 +286,15 @@ template <class Kind> class Reader {
     }
 
     void project(int64_t n) {
-        const int64_t cells = layer.cells, width = out_width();
-        const typename Kind::Input* from;
-        if constexpr (bytes) round_rows(hidden, cells, n), from = rounded.data();
-        else from = hidden.data();
-        for (int64_t tile = 0; tile < width / WIDTH; ++tile) {
-            const auto* panel = static_cast<const Weight*>(layer.w_project) + tile * cells * WIDTH;
-            for (int64_t k = 0; k < cells; k += BLOCK) {
-                const int64_t count = std::min<int64_t>(BLOCK, cells - k);
-                in_blocks(n, [&]<int R>(int64_t first) {
-                    float* to = &out[first * width + tile * WIDTH];
-                    Sum sum[R][GATES];
-                    for (int r = 0; r < R; ++r)
-                        for (int g = 0; g < GATES; ++g)
-                            sum[r][g] = k ? load<Sum>(to + r * width + g * LANES) : Sum{};
-                    add_panel<Kind, R>(from + first * cells + k, cells, panel + k * WIDTH,
-                                       count, sum);
-                    for (int r = 0; r < R; ++r)
-                        for (int g = 0; g < GATES; ++g)
-                            store(to + r * width + g * LANES, sum[r][g]);
-                });
-            }
+        const int64_t cells = layer.cells, width = out_width(), size = cells * WIDTH;
+        const auto* panels = static_cast<const Weight*>(layer.w_project);
+        if constexpr (bytes) {
+            round_rows(hidden, cells, n);
+            multiply<Kind>(panels, size, rounded.data(), cells, n, nullptr, width, out.data());
+            rescale(n, width);
+        } else {
+            multiply<Kind>(panels, size, hidden.data(), cells, n, nullptr, width, out.data());
         }
-        if constexpr (bytes) rescale(n, width);
     }
 
     void rescale(int64_t n, int64_t width) {
@@ -301,7 +313,7 @@ template <class Kind> class Reader {
         const float limit = projects ? layer.proj_clip : INFINITY;
         for (int64_t r = 0; r < n; ++r) {
             const float* from = (projects ? out : hidden).data() + r * width;
-            float *h = &in[r * inputs], *to = y + r * layer.dim;
+            float *h = &in[h_of(r)], *to = y + r * layer.dim;
             for (int64_t d = 0; d < layer.dim; ++d) {
                 float v = from[d] > limit ? limit : from[d];
                 h[d] = to[d] = v < -limit ? -limit : v;
@@ -311,7 +323,8 @@ template <class Kind> class Reader {
 
   public:
     Reader(const Layer& layer, bool reads_x, int64_t n_rows)
-        : layer(layer), inputs(reads_x ? layer.inputs : layer.dim_padded), in(n_rows * inputs),
+        : layer(layer), skipped(reads_x ? 0 : layer.inputs - layer.dim_padded),
+          inputs(layer.inputs - skipped), in(n_rows * inputs),
           hidden(n_rows * layer.cells), out(layer.w_project ? n_rows * out_width() : 0),
           rounded(bytes ? n_rows * std::max(inputs, layer.cells) : 0), units(bytes ? n_rows : 0) {}
 
@@ -319,19 +332,18 @@ template <class Kind> class Reader {
     void read(const float* table, const int64_t* rows, const float* x, const int32_t* active,
               int64_t n_steps, float* h, float* c, float* y) {
         const int64_t dim = layer.dim, n_rows = n_steps ? active[0] : 0;
-        for (int64_t r = 0; r < n_rows; ++r) std::copy_n(h + r * dim, dim, &in[r * inputs]);
+        for (int64_t r = 0; r < n_rows; ++r) std::copy_n(h + r * dim, dim, &in[h_of(r)]);
         for (int64_t t = 0; t < n_steps; ++t) {
             const int64_t n = active[t];
             if (x)
-                for (int64_t r = 0; r < n; ++r, x += dim)
-                    std::copy_n(x, dim, &in[r * inputs + layer.dim_padded]);
+                for (int64_t r = 0; r < n; ++r, x += dim) std::copy_n(x, dim, &in[r * inputs]);
             gates(table, rows, c, n);
             if (layer.w_project) project(n);
             finish(y, n);
             y += n * dim;
             if (rows) rows += n;
         }
-        for (int64_t r = 0; r < n_rows; ++r) std::copy_n(&in[r * inputs], dim, h + r * dim);
+        for (int64_t r = 0; r < n_rows; ++r) std::copy_n(&in[h_of(r)], dim, h + r * dim);
     }
 };
 
@@ -362,6 +374,11 @@ int elmore_supported() {
 #else
     return 1;
 #endif
+}
+
+void elmore_multiply(const float* panels, int64_t size, const float* a, int64_t inputs, int64_t n,
+                     const float* start, int64_t width, float* out) {
+    multiply<Float>(panels, size, a, inputs, n, start, width, out);
 }
 
 int elmore_read_float32(const Layer* layer, const float* table, const int64_t* rows, const float* x,

@@ -1,0 +1,30 @@
+"""Work side by side: each task in a thread of its own, in which torch adds none."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], n_threads: int) -> list[T]:
+    """The results in the tasks' order. Threads live as long as the call, so forks are safe."""
+    if n_threads == 1 or len(tasks) < 2:
+        return [task() for task in tasks]
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(min(n_threads, len(tasks)), initializer=_one_thread) as pool:
+            return [done.result() for done in [pool.submit(_inferred, task) for task in tasks]]
+    finally:
+        torch.set_num_threads(before)  # a thread's setting is also the default of new threads
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _inferred(task: Callable[[], T]) -> T:
+    with torch.inference_mode():  # a thread does not inherit it
+        return task()

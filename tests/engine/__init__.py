@@ -1,0 +1,1 @@
+"""Every engine, the ground floor's tests."""

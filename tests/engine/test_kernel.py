@@ -1,0 +1,90 @@
+"""The compiled kernel is there or it is not, and neither does harm."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmore.embedder import Embedder
+from elmore.engine import build_kernel
+from elmore.engine.build_kernel import build, kernel_paths
+from elmore.engine.engine import Engine
+from elmore.engine.kernel import Kernel, NoKernel, find_kernel
+from elmore.engine.native_linear import NativeLinear
+from tests.engine.engines import KERNELS
+from tests.tiny_models import SENTENCES, Tiny
+
+compiles = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    shutil.copy(build_kernel.FOLDER / build_kernel.SOURCE, tmp_path)
+    return tmp_path
+
+
+def test_without_a_compiler_nothing_is_built_and_torch_runs(
+    source: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert build(source) == []
+    found = find_kernel(source)
+    assert isinstance(found, NoKernel)
+    assert "no C++ compiler" in found.reason
+    embedder = Embedder.load(tiny.weights, device="cpu")
+    layers = Engine(embedder.model, embedder.speller, kernel=found).embed(SENTENCES)
+    for ours, other in zip(layers, embedder.embed(SENTENCES), strict=True):
+        np.testing.assert_allclose(ours, other.layers, rtol=0, atol=1e-5)
+
+
+def test_a_compiler_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CXX", "false")
+    assert build(source) == []
+    assert [path.name for path in source.iterdir()] == [build_kernel.SOURCE]
+
+
+@compiles
+def test_it_is_built_found_and_left_when_its_source_changes(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(build_kernel, "X86", {"plain": ()})
+    monkeypatch.setattr(build_kernel, "FLAGS", ("-std=c++20", "-O1", "-shared", "-fPIC"))
+    (path,) = build(source)
+    written = path.stat().st_mtime_ns
+    assert build(source) == [path]
+    assert path.stat().st_mtime_ns == written  # nothing to do
+    assert isinstance(find_kernel(source), Kernel)
+    with (source / build_kernel.SOURCE).open("a") as file:
+        file.write("// changed\n")
+    find_kernel.cache_clear()
+    stale = find_kernel(source)
+    assert isinstance(stale, NoKernel)
+    assert "another version of its source" in stale.reason
+    (newer,) = build(source)
+    assert newer != path
+    assert not path.exists()
+
+
+def test_a_file_that_is_no_library_is_passed_over(source: Path):
+    for path in kernel_paths(source).values():
+        path.write_bytes(b"not a library")
+    found = find_kernel(source)
+    assert isinstance(found, NoKernel)
+    assert "no kernel that was built runs on this machine" in found.reason
+
+
+@pytest.mark.skipif(not KERNELS, reason="no kernel was built here")
+@pytest.mark.parametrize("name", list(KERNELS) or ["none built"])
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (15, 8), (700, 130), (2048, 96)])
+def test_products_are_right_and_a_rows_bits_its_own(name: str, inputs: int, outputs: int):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(inputs, outputs).requires_grad_(False)
+    native, x = NativeLinear(linear, KERNELS[name]), torch.randn(23, inputs)
+    found = native(x)
+    exact = linear.double()(x.double())
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=5e-6)
+    for n in range(1, 23):
+        assert torch.equal(native(x[:n]), found[:n])
+    assert native(x[:0]).shape == (0, outputs)
