@@ -35,6 +35,7 @@ def ptb() -> PretrainConfig:
             schedule=CosineSchedule(warmup=300, floor=0.01),
             clip=0.5,
             checkpoint_minutes=4.0,
+            valid_steps=420,
         ),
         epochs=10,
         output_dropout=0.35,
