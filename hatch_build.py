@@ -21,7 +21,9 @@ class KernelHook(BuildHookInterface):  # type: ignore[type-arg,misc]
             build_data["pure_python"] = False
             system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["tag"] = f"py3-none-{system}"  # called through ctypes: any Python will do
-            build_data["artifacts"] += [f"/{(FOLDER / 'native' / p.name).as_posix()}" for p in built]
+            build_data["artifacts"] += [
+                f"/{(FOLDER / 'native' / p.name).as_posix()}" for p in built
+            ]
 
     def _build(self) -> list[Path]:
         """By its path: the package itself is not installed yet."""

@@ -54,6 +54,8 @@ def test_fill_says_what_it_did_and_goes_on(
     assert err.startswith("22 sentences added (106 words), 1 there already, ")
     assert run(*fill, "--keep", "mix:0.2,0.5,0.3") == 0
     assert capsys.readouterr().err.startswith("0 sentences added (0 words), 23 there already, ")
+    said = refused(capsys, *fill, "--keep", "mix:0.2,0.5,0.3", "--gamma", 3)
+    assert "gamma 2.000" in said
     store, embedder = Store.open(tmp_path / "s"), Embedder.load(tiny_model)
     want = embedder.embed([["another", "one"]])[0].mix([0.2, 0.5, 0.3], gamma=2)
     np.testing.assert_allclose(store[["another", "one"]].layers[0], want, rtol=0, atol=0.1)

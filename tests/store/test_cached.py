@@ -35,6 +35,13 @@ def test_it_gives_what_the_embedder_gives(cached: CachedEmbedder, tiny_embedder:
     assert len(cached.store) == len(SENTENCES)
 
 
+def test_repeated_sentences_do_not_share_their_numbers(cached: CachedEmbedder):
+    for _ in range(2):  # computed, then read
+        one, other = cached.embed([SENTENCES[0], SENTENCES[0]])
+        one.layers[:] = 0
+        assert other.layers.any()
+
+
 def test_the_model_is_not_asked_twice(cached: CachedEmbedder, monkeypatch: pytest.MonkeyPatch):
     first = cached.embed(SENTENCES)
     monkeypatch.setattr(cached.embedder, "embed", refuse)

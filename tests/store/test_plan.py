@@ -1,5 +1,7 @@
 """A plan says what the store then takes, to the byte."""
 
+import json
+import lzma
 from pathlib import Path
 
 import h5py
@@ -12,6 +14,8 @@ from elmore.store.plan import Counts, count, hdf5_bytes, plan, store_bytes
 from elmore.store.precision import PRECISIONS, Codec, Precision
 from elmore.store.projection import Projection
 from elmore.store.store import Store
+from elmore.text.tokenize import words
+from tests.shared import SHARED, needs
 from tests.store.waves import D, L, sentences, waves
 
 
@@ -54,7 +58,27 @@ def test_an_empty_text_has_a_plan():
 def test_the_size_of_allennlps_file_is_near(tmp_path: Path):
     asked = sentences(3000)
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        for i, words in enumerate(asked):
-            file.create_dataset(str(i), data=np.zeros((L, len(words), 64), np.float32))
+        for i, sentence in enumerate(asked):
+            file.create_dataset(str(i), data=np.zeros((L, len(sentence), 64), np.float32))
     real = (tmp_path / "a.hdf5").stat().st_size
     assert hdf5_bytes(count(asked), L, 64) == pytest.approx(real, rel=0.02)
+
+
+SQUAD = ("data", "tasks", "squad", "squad1.1-dev-split.train.json.xz")
+
+
+@needs(*SQUAD)
+def test_squad_mixed_in_int8_and_stored_once_is_forty_times_smaller():
+    """Each question with its paragraph, as a training epoch asks; the original's 3 × 1024."""
+    data = json.loads(lzma.decompress(SHARED.joinpath(*SQUAD).read_bytes()))["data"]
+    asked: list[list[str]] = []
+    for paragraph in (p for article in data for p in article["paragraphs"]):
+        context = words(paragraph["context"])
+        for question in paragraph["qas"]:
+            asked += [context, words(question["question"])]
+    counts = count(asked)
+    assert counts.sentences == 2 * 8001
+    (mixed,) = (
+        s for s in plan(counts, 3, 1024) if s.precision == "int8" and s.keep.startswith("one layer")
+    )
+    assert mixed.bytes * 40 < counts.words * 3 * 1024 * 4

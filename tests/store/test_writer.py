@@ -39,10 +39,6 @@ class Steps:
     def __init__(self, fail_at: int | None, failure: Callable[[], BaseException]):
         self.fail_at, self.failure, self.done = fail_at, failure, 0
 
-    @property
-    def over(self) -> bool:
-        return self.fail_at is not None and self.done > self.fail_at
-
     def wrap(self, real: Callable[..., Any], partly: Callable[..., Any] | None = None) -> Any:
         def step(*arguments: Any, **named: Any) -> Any:
             self.done += 1

@@ -78,7 +78,7 @@ def fill(
         choice = _choice(keep or "all", gamma, embedder, text, sample)
         target = _created(folder, embedder, choice, precision or Precision.FLOAT32)
     else:
-        target = _opened(folder, embedder, keep, precision)
+        target = _opened(folder, embedder, keep, gamma)
     with _filling_bar(text, quiet) as (counted, show):
         report = target.fill(counted(_sentences(text, tokenize, errors)), show)
     if not quiet:
@@ -224,9 +224,7 @@ def _created(folder: Path, embedder: "Embedder", choice: "Choice", precision: Pr
     return Store.create(folder, embedder, keep=choice, precision=precision.value)
 
 
-def _opened(
-    folder: Path, embedder: "Embedder", keep: str | None, precision: Precision | None
-) -> "Store":
+def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float | None) -> "Store":
     """To go on with: what was asked for must be what it keeps."""
     from elmore.store.keep import KeepMix, KeepProjection, described, keep_of
     from elmore.store.store import Store
@@ -237,9 +235,9 @@ def _opened(
     match found.keep:
         case KeepProjection(dim=dim):
             same = keep == f"{_PROJECTION}{dim}"
-        case KeepMix(gamma=gamma) if keep.startswith("mix:"):
-            asked = keep_of(keep, embedder.n_layers)
-            same = asked.model_copy(update={"gamma": gamma}) == found.keep
+        case KeepMix(gamma=there) if keep.startswith("mix:"):
+            scale = {"gamma": there if gamma is None else gamma}
+            same = keep_of(keep, embedder.n_layers).model_copy(update=scale) == found.keep
         case _:
             same = (
                 not keep.startswith(_PROJECTION) and keep_of(keep, embedder.n_layers) == found.keep

@@ -44,15 +44,16 @@ class NativeLayer:
         bias = layer.opened_bias().unsqueeze(-1)
         self._bias = [self._tiled(bias[s]).contiguous() for s in sides]
         self._gates = [
-            self._pack(self._tiled(self._inputs(layer.w_input[s], layer.w_state[s]))) for s in sides
+            self._pack([self._inputs(layer.w_input[s]), self._inputs(layer.w_state[s])])
+            for s in sides
         ]
         w_project = layer.w_project
         self._projections = [
-            None if w_project is None else self._pack(self._outputs(w_project[s])) for s in sides
+            None if w_project is None else self._pack([self._outputs(w_project[s])]) for s in sides
         ]
         # A word's own gates stay exact in int8 too: they are computed once.
         self._exact = [
-            gates if gates.scales is None else _floats(self._tiled(self._inputs(layer.w_input[s])))
+            gates if gates.scales is None else _floats([self._inputs(layer.w_input[s])])
             for s, gates in enumerate(self._gates)
             if first or gates.scales is None
         ]
@@ -155,13 +156,12 @@ class NativeLayer:
         tiles: Tensor = padded.unflatten(0, (-1, _GATES, self._kernel.lanes))
         return tiles
 
-    def _inputs(self, *parts: Tensor) -> Tensor:
-        """(4C, D) each -> (4C, K): inputs side by side, each part rounded up to whole lanes."""
-        more = self._dim - self.config.dim
-        return torch.cat([F.pad(part, (0, more)) for part in parts], dim=1)
+    def _inputs(self, w: Tensor) -> Tensor:
+        """(4C, D) -> (C / LANES, 4, LANES, D), inputs rounded up to whole lanes too."""
+        return self._tiled(F.pad(w, (0, self._dim - self.config.dim)))
 
-    def _pack(self, w: Tensor) -> _Packed:
-        return _floats(w) if self._precision == "float32" else _bytes(w)
+    def _pack(self, parts: list[Tensor]) -> _Packed:
+        return _floats(parts) if self._precision == "float32" else _bytes(parts)
 
     def _arguments_of(self, direction: int) -> LayerArguments:
         gates, project, config = (
@@ -186,15 +186,26 @@ def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _floats(w: Tensor) -> _Packed:
-    """(tiles, 4, LANES, K) -> panels (tiles, K, 4, LANES)."""
-    return _Packed(w.permute(0, 3, 1, 2).contiguous(), None)
+def _floats(parts: list[Tensor]) -> _Packed:
+    """(tiles, 4, LANES, k) each, for inputs side by side -> panels (tiles, K, 4, LANES)."""
+    tiles, gates, lanes, _ = parts[0].shape
+    panels = parts[0].new_empty(tiles, sum(part.shape[3] for part in parts), gates, lanes)
+    start = 0
+    for part in parts:
+        end = start + part.shape[3]
+        panels[:, start:end] = part.permute(0, 3, 1, 2)
+        start = end
+    return _Packed(panels, None)
 
 
-def _bytes(w: Tensor) -> _Packed:
+def _bytes(parts: list[Tensor]) -> _Packed:
     """The same as (tiles, K / 4, 4, LANES, 4); the largest weight of a gate is 127 units."""
-    units = w.abs().amax(dim=-1) / 127  # (tiles, 4, LANES)
+    largest = [torch.maximum(part.amax(dim=-1), -part.amin(dim=-1)) for part in parts]
+    units = torch.stack(largest).amax(dim=0) / 127  # (tiles, 4, LANES)
     units[units == 0] = 1.0
-    rounded = (w / units.unsqueeze(-1)).round_().add_(128).to(torch.uint8)
-    panels = rounded.unflatten(3, (-1, 4)).permute(0, 3, 1, 2, 4)
-    return _Packed(panels.contiguous(), units.contiguous())
+    rounded = [
+        (part / units.unsqueeze(-1)).round_().add_(128).to(torch.uint8).contiguous()
+        for part in parts
+    ]
+    fours = torch.cat(rounded, dim=-1).view(torch.int32).flatten(1, 2)  # (tiles, 4 LANES, K / 4)
+    return _Packed(fours.mT.contiguous().view(torch.uint8), units.contiguous())

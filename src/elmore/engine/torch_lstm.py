@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmore.engine.torch_weights import FixedWeights
 from elmore.nn.lstm import DIRECTIONS, LSTMLayer
 
 _SLICE = 512  # cells, on a CPU
@@ -23,18 +24,17 @@ class TorchLayer:
         size = n_cells if layer.bias.is_cuda else _SLICE
         self._cells = [slice(i, min(i + size, n_cells)) for i in range(0, n_cells, size)]
         sides = range(DIRECTIONS)
-        self._w_input = [self._sliced(layer.w_input[s]).mT for s in sides]  # (D, 4C) each
         self._bias = [self._sliced(layer.opened_bias()[s]) for s in sides]  # (4C,) each
+        self._w_input = [FixedWeights(self._sliced(layer.w_input[s])) for s in sides]
         self._w_state = [
-            [_slice(layer.w_state[s], cells).mT.contiguous() for cells in self._cells]
-            for s in sides
-        ]  # (D, 4 cells) each
+            [FixedWeights(_slice(layer.w_state[s], cells)) for cells in self._cells] for s in sides
+        ]
         w_project = layer.w_project
-        self._w_project = None if w_project is None else w_project.mT  # (S, C, D)
+        self._w_project = [None if w_project is None else FixedWeights(w_project[s]) for s in sides]
 
     def input_gates(self, direction: int, x: Tensor) -> Tensor:
         """x (N, D) -> gate sums (N, 4C), slice after slice, the recurrent part still missing."""
-        return torch.addmm(self._bias[direction], x, self._w_input[direction])
+        return self._w_input[direction].times(x, self._bias[direction])
 
     def _sliced(self, gates: Tensor) -> Tensor:
         """(4C, …) as the slices want it, one after another."""
@@ -82,14 +82,13 @@ class TorchLayer:
     def _step(self, direction: int, z: Tensor, h: Tensor, c: Tensor) -> Tensor:
         """z (n, 4C), h (n, D), c (n, C), all overwritten -> h."""
         hidden = torch.empty_like(c)
-        at = 0
         for cells, w_state in zip(self._cells, self._w_state[direction], strict=True):
-            gates = z[:, at : at + w_state.shape[1]].addmm_(h, w_state)
+            gates = w_state.added(z[:, 4 * cells.start : 4 * cells.stop], h)  # (n, 4 cells)
             _squash(gates, c[:, cells], hidden[:, cells], self.config.cell_clip)
-            at += w_state.shape[1]
-        if self._w_project is None:
+        w_project = self._w_project[direction]
+        if w_project is None:
             return h.copy_(hidden)
-        torch.mm(hidden, self._w_project[direction], out=h)
+        h.copy_(w_project.times(hidden))
         clip = self.config.proj_clip
         return h if clip is None else h.clamp_(-clip, clip)
 

@@ -62,17 +62,20 @@ class CachedEmbedder(Embedder):
         )
 
     def _embed(self, asked: list[Read], batch_words: int) -> list[Embedding]:
-        layers = {read.packed: self.store.layers(read) for read in asked}
-        missing = {read.packed: read.words for read in asked if layers[read.packed] is None}
-        if missing:
-            new = self.embedder.embed(list(missing.values()), batch_words=batch_words)
-            with suppress(BusyError):
-                self.store.add(new)
-            kept = (self.store.as_stored(embedding).layers for embedding in new)
-            layers.update(zip(missing, kept, strict=True))
-        return [Embedding(r.words, _there(layers[r.packed]), r.spans) for r in asked]
+        found = [self.store.layers(read) for read in asked]
+        pairs = list(zip(asked, found, strict=True))
+        new = self._compute({r.packed: r.words for r, hit in pairs if hit is None}, batch_words)
+        return [
+            Embedding(read.words, new[read.packed].copy() if hit is None else hit, read.spans)
+            for read, hit in pairs
+        ]
 
-
-def _there(layers: Vectors | None) -> Vectors:
-    assert layers is not None
-    return layers
+    def _compute(self, missing: dict[bytes, list[str]], batch_words: int) -> dict[bytes, Vectors]:
+        """As the store gives them back from now on."""
+        if not missing:
+            return {}
+        new = self.embedder.embed(list(missing.values()), batch_words=batch_words)
+        with suppress(BusyError):
+            self.store.add(new)
+        kept = (self.store.as_stored(embedding).layers for embedding in new)
+        return dict(zip(missing, kept, strict=True))
