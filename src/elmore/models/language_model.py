@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmore.models.bilm import BiLM
+from elmore.nn.dropout import Dropout
 from elmore.nn.lstm import BiLSTM, LSTMState
 from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 
@@ -17,7 +18,7 @@ class LanguageModel(nn.Module):
     def __init__(self, bilm: BiLM, softmax: Softmax | AdaptiveSoftmax, dropout: float = 0.0):
         super().__init__()
         self.bilm, self.softmax = bilm, softmax
-        self.dropout = nn.Dropout(dropout)  # on what the softmax sees
+        self.dropout = Dropout(dropout)  # on what the softmax sees
 
     def read_rows(self, rows: Tensor, index: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """rows (W, C), index (S, T, B), each direction in its own order -> top (S, T, B, P)."""

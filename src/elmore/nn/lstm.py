@@ -11,6 +11,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from elmore.nn.dropout import Dropout
+
 DIRECTIONS = 2
 
 
@@ -96,7 +98,7 @@ class BiLSTM(nn.Module):
         super().__init__()
         self.config = config
         self.layers = nn.ModuleList(LSTMLayer(config) for _ in range(config.n_layers))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def zero_state(self, n_rows: int) -> LSTMState:
         like, shape = next(self.parameters()), (self.config.n_layers, DIRECTIONS, n_rows)

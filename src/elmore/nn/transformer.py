@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmore.errors import InputError
+from elmore.nn.dropout import Dropout
 from elmore.nn.layer_norm import LayerNorm
 
 DIRECTIONS = 2
@@ -73,10 +74,10 @@ class Block(nn.Module):
         self.feed_forward = nn.Sequential(
             nn.Linear(config.dim, config.ff_dim),
             nn.ReLU(),
-            nn.Dropout(config.dropout),
+            Dropout(config.dropout),
             nn.Linear(config.ff_dim, config.dim),
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.norm_1(x)))
@@ -109,7 +110,7 @@ class BiTransformer(nn.Module):
         super().__init__()
         self.config = config
         self.directions = nn.ModuleList(Stack(config) for _ in range(DIRECTIONS))
-        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.input_dropout = Dropout(config.input_dropout)
         # Kept with the weights: published tables are float32 angles, off by 1e-4 far out.
         self.register_buffer("positions", sinusoids(config.max_positions, config.dim))
         self.reset_parameters()
