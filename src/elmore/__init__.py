@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from elmore.elmo import Elmo
     from elmore.embedder import Embedder, Embedding
     from elmore.nn.scalar_mix import ScalarMix
+    from elmore.store.store import Store
 
 __version__ = "0.1.0"
-__all__ = ["Elmo", "ElmoreError", "Embedder", "Embedding", "ScalarMix"]
+__all__ = ["Elmo", "ElmoreError", "Embedder", "Embedding", "ScalarMix", "Store"]
 
 # Found on first use, because torch takes seconds to import and `elmore --help` should not.
 _HOMES = {
@@ -19,6 +20,7 @@ _HOMES = {
     "Embedder": "elmore.embedder",
     "Embedding": "elmore.embedder",
     "ScalarMix": "elmore.nn.scalar_mix",
+    "Store": "elmore.store.store",
 }
 
 
