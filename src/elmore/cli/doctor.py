@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from elmore.nn.word_char import WordCharConfig
     from elmore.nn.word_table import WordTableConfig
 
-EXTRAS = {"zh": "jieba", "zst": "zstandard", "tensorboard": "tensorboard"}
+EXTRAS = {
+    "zh": "jieba",
+    "zst": "zstandard",
+    "tensorboard": "tensorboard",
+    "arrow": "pyarrow",
+}
 _SHORT = 12  # characters of a fingerprint that tell models apart
 
 
