@@ -70,7 +70,7 @@ class LSTMEngine:
         self._config: LSTMConfig = context.config
         self._words, self._layers = words, layers
         like = next(context.parameters())
-        self._threads = 1 if like.is_cuda else None
+        self._threads = None if like.device.type == "cpu" else 1
         self.table = GateTable(like, n_gates, layers[0].input_gates)
         self._marks = self._after_marks()
 

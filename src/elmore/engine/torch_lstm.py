@@ -21,7 +21,7 @@ class TorchLayer:
     def __init__(self, layer: LSTMLayer):
         self.config = layer.config
         n_cells = self.config.cell_dim
-        size = n_cells if layer.bias.is_cuda else _SLICE
+        size = _SLICE if layer.bias.device.type == "cpu" else n_cells
         self._cells = [slice(i, min(i + size, n_cells)) for i in range(0, n_cells, size)]
         sides = range(DIRECTIONS)
         self._bias = [self._sliced(layer.opened_bias()[s]) for s in sides]  # (4C,) each

@@ -31,7 +31,8 @@ class TransformerEngine:
         for ids, words in zip(index, sentences, strict=True):
             ids[1 : len(words) + 1] = [number.setdefault(word, len(number)) for word in words]
             ids[len(words) + 1] = number[SENTENCE_END]
-        threads = 1 if self._context.positions.is_cuda else torch.get_num_threads()
+        on_cpu = self._context.positions.device.type == "cpu"
+        threads = torch.get_num_threads() if on_cpu else 1
         vectors = self._words(list(number), threads)  # (W, P)
         x = vectors[torch.from_numpy(index).to(vectors.device)]  # (B, T, P)
         contexts, _ = self._context(x, torch.from_numpy(lengths).to(vectors.device))

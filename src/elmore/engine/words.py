@@ -106,7 +106,7 @@ class WordVectors:
 def _look_ups(spelling: CharCNN) -> list[Tensor] | None:
     """For each width a table of (offset, character) -> what it adds to its window's filters."""
     alphabet = spelling.embed.weight  # (A, E)
-    if alphabet.is_cuda or len(alphabet) > _MAX_CHARACTERS:
+    if alphabet.device.type != "cpu" or len(alphabet) > _MAX_CHARACTERS:
         return None
     return [
         torch.einsum("ae,nek->kan", alphabet, conv.weight).flatten(0, 1).contiguous()

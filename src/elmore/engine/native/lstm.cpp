@@ -1,6 +1,6 @@
-// One LSTM layer, one direction, all steps: gate sums, squashing and cell in one pass while the sums
-// are in registers, then the projection. float32, or int8 weights with activations rounded as they
-// come. Compiled once per instruction set; plain C interface, no library but the C++ one.
+// One LSTM layer, one direction, all steps: gate sums, squashing and cell in one pass while the
+// sums are in registers, then the projection. float32, or int8 weights with activations rounded as
+// they come. Compiled once per instruction set; plain C interface, no library but the C++ one.
 //
 // n rows still reading, D dim, C cells (a multiple of LANES), K inputs of a gate: D, or 2D with x.
 // A tile is LANES cells; its panel holds for each input the four gates of the tile side by side:
@@ -100,7 +100,7 @@ template <class Work> inline void in_blocks(int64_t n, Work&& work) {
     }
 }
 
-// The two kinds of weights -------------------------------------------------------------------------
+// The two kinds of weights ------------------------------------------------------------------------
 
 struct Float {
     using Weight = float;
@@ -225,7 +225,7 @@ Rounded round_row(const float* row, int64_t n, int8_t* to) {
     return {unit, 128 * sum};
 }
 
-// One direction of one layer -----------------------------------------------------------------------
+// One direction of one layer ----------------------------------------------------------------------
 
 template <class Kind> class Reader {
     using Weight = typename Kind::Weight;
