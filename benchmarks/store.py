@@ -58,6 +58,7 @@ def main() -> None:
         print(json.dumps(opened(options.open)))
         return
     found: dict[str, Any] = {"machine": machine()}
+    options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.output) as scratch:
         if options.squad:
             found["sizes"] = sizes(options.squad, Path(scratch))
