@@ -46,6 +46,16 @@ CASES = {
         f"{_TRANSFORMER}; AllenNLP as its config has it: 64 sentences of like length, dense",
         "elmo-transformer", peer_sentences=64, peer_sorted=True, peer_sparse=False, target=2.0,
     ),
+    "lstm-bf16": Case(
+        f"{_LSTM}, products in bfloat16; AllenNLP (float32): as in lstm",
+        "elmo-small", peer_words=128 * 20, peer_sparse=True, target=2.5,
+        settings=("precision=bfloat16",),
+    ),
+    "transformer-bf16": Case(
+        f"{_TRANSFORMER}, products in bfloat16; AllenNLP (float32): as in transformer",
+        "elmo-transformer", peer_words=2000, peer_sparse=True, target=2.0,
+        settings=("precision=bfloat16",),
+    ),
 }  # fmt: skip
 SIDES = ("elmore", "allennlp")
 _PEAKS = ("peak memory elmore", "AllenNLP")

@@ -27,6 +27,8 @@ class Case:
     """this many sentences,"""
     peer_sorted: bool = False
     """of like length, or as they come."""
+    settings: tuple[str, ...] = ()
+    """What elmore's recipe is changed by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from train_child import Job, Turns
 
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.pretrain import pretrain
-from elmore.pretrain.recipes import find_recipe
+from elmore.pretrain.recipes import find_recipe, override
 from elmore.train.loop import Progress
 
 _NEVER = 10**9
@@ -44,7 +44,7 @@ def endless(recipe: PretrainConfig, report_steps: int) -> PretrainConfig:
 
 
 def main(job: Job) -> None:
-    config = endless(find_recipe(job.case.recipe), job.steps)
+    config = endless(override(find_recipe(job.case.recipe), job.case.settings), job.steps)
     sentences, vocabulary = job.folder / "sentences.txt", job.folder / "vocab.txt"
     warm_up_calls = -(-job.warm_up // job.steps)
     try:

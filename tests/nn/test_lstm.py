@@ -145,3 +145,30 @@ def test_a_row_past_its_end_keeps_its_state():
     _, end = stack.run(x, state, ACTIVE)
     _, early = stack.run(x[:, :2, 2:], LSTMState(state.h[:, :, 2:], state.c[:, :, 2:]))
     torch.testing.assert_close(end.h[:, :, 2:], early.h, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_bfloat16_products_are_near_the_exact_ones_and_cells_stay_whole(config: LSTMConfig):
+    """bfloat16 keeps 8 bits: a product is off by up to 2^-8 of its parts, a few in a row by more.
+
+    Without the clips, whose edge a rounded number may cross, and with weights a third as large:
+    where the model is chaotic, rounding says nothing about the products.
+    """
+    config = config.model_copy(update={"cell_clip": None, "proj_clip": None})
+    stack = filled(config).float()
+    with torch.no_grad():
+        for p in stack.parameters():
+            p /= 3
+    x, state = inputs(config)
+    x, state = x.float(), LSTMState(state.h.float(), state.c.float())
+    results = []
+    for low in (False, True):
+        stack.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            outputs, end = stack.run(x, state, ACTIVE)
+        outputs[-1].sin().sum().backward()
+        results.append([*outputs, end.c, *(p.grad for p in stack.parameters())])
+    for exact, rounded in zip(*results, strict=True):
+        assert rounded.dtype == torch.float32
+        assert not torch.equal(exact, rounded)
+        assert (exact - rounded).norm() < 0.02 * exact.norm()

@@ -86,8 +86,9 @@ def test_the_bilm_tf_fixture_is_learnt_by_heart_in_its_50_epochs(tmp_path: Path)
     assert logged(tmp_path / "run")[-1]["valid_average"] < 20
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", ["rows", "sentences", "transformer"])
-def test_every_kind_learns(kind: str, files: list[Path], tmp_path: Path):
+def test_every_kind_learns(kind: str, precision: str, files: list[Path], tmp_path: Path):
     """100 steps at a lively rate: from guessing among 28 words (3.33) to knowing a good deal."""
     lively = [
         "softmax.kind=full",
@@ -100,6 +101,7 @@ def test_every_kind_learns(kind: str, files: list[Path], tmp_path: Path):
         "loop.clip=1",
         "model.context.dropout=0",
         "output_dropout=0",
+        f"precision={precision}",
     ]
     pretrain(files, tmp_path / "run", config(*lively, kind=kind))
     losses = [line["loss"] for line in logged(tmp_path / "run") if "loss" in line]

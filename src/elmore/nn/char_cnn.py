@@ -115,7 +115,7 @@ class CharCNN(nn.Module):
         early = self.config.project_at == "after_cnn"
         x = self.highway(self.project(x)) if early else self.project(self.highway(x))
         vectors: Tensor = self.norm(x)  # (W, D)
-        return vectors
+        return vectors.to(self.embed.weight.dtype)  # autocast may have made it smaller
 
 
 def without_spare_padding(rows: Tensor, config: CharCNNConfig) -> Tensor:

@@ -22,6 +22,6 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
-            candidate, gate = layer(x).chunk(2, dim=-1)  # (N, F) each
+            candidate, gate = layer(x).to(x.dtype).chunk(2, dim=-1)  # (N, F) each
             x = torch.lerp(x, torch.relu(candidate), torch.sigmoid(gate))
         return x

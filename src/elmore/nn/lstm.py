@@ -81,9 +81,19 @@ class LSTMLayer(nn.Module):
     def forward(self, x: Tensor, h: Tensor, c: Tensor, active: list[int]) -> tuple[Tensor, ...]:
         """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c."""
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
-        weights = self.w_input, self.opened_bias(), self.w_state, self.w_project
-        out: tuple[Tensor, ...] = _Layer.apply(x, h, c, *weights, active, clips)  # type: ignore[no-untyped-call]
+        w_input, w_state, w_project = self._product_weights(x.device.type)
+        with torch.autocast(x.device.type, enabled=False):
+            weights = w_input, self.opened_bias(), w_state, w_project
+            out: tuple[Tensor, ...] = _Layer.apply(x.to(c.dtype), h, c, *weights, active, clips)  # type: ignore[no-untyped-call]
         return out
+
+    def _product_weights(self, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The matrices as the products take them: rounded under autocast, else as they are."""
+        weights = self.w_input, self.w_state, self.w_project
+        if not torch.is_autocast_enabled(device):
+            return weights
+        dtype = torch.get_autocast_dtype(device)
+        return tuple(None if w is None else w.to(dtype) for w in weights)  # type: ignore[return-value]
 
     def opened_bias(self) -> Tensor:
         opening = torch.zeros_like(self.bias)
@@ -165,7 +175,8 @@ def _side_by_side(y: Tensor, flip: Tensor) -> Tensor:
 class _Layer(torch.autograd.Function):
     """All steps of one layer, both directions. Clipped numbers pass no gradient.
 
-    One large buffer: what the inputs give to the gates becomes, step by step, the gates.
+    One large buffer: what the inputs give to the gates becomes, step by step, the gates. Products
+    are made in the dtype of the weights; sums, cells and gates stay in the dtype of the input.
     """
 
     @staticmethod
@@ -182,13 +193,13 @@ class _Layer(torch.autograd.Function):
         clips: tuple[float | None, float | None],
     ) -> tuple[Tensor, Tensor, Tensor]:
         training = any(ctx.needs_input_grad)
-        acts = torch.baddbmm(bias.unsqueeze(1), x.flatten(1, 2), w_input.mT)
+        acts = _plus_product(bias.unsqueeze(1), x.flatten(1, 2), w_input.mT)
         acts = acts.unflatten(1, x.shape[1:3])  # (S, T, B, 4C)
         h0, c0, h, c = h, c, h.clone(), c.clone()
         outputs = _blank(x, h.shape[-1], active)  # (S, T, B, D)
         cells = _blank(x, c.shape[-1], active) if training else None  # (S, T, B, C)
         for t, n in enumerate(active):
-            z = acts[:, t, :n].baddbmm_(h[:, :n], w_state.mT)  # (S, n, 4C)
+            z = _add_product(acts[:, t, :n], h[:, :n], w_state.mT)  # (S, n, 4C)
             cell, out = _step(z, c[:, :n], w_project, clips)
             c[:, :n], h[:, :n], outputs[:, t, :n] = cell, out, out
             if cells is not None:
@@ -209,22 +220,41 @@ class _Layer(torch.autograd.Function):
         for t, n in reversed(list(enumerate(ctx.active))):
             d_out = (dh[:, :n] + d_outputs[:, t, :n]).mul_(_unclipped(outputs[:, t, :n], proj_clip))
             d_projected[:, t, :n] = d_out
-            d_hidden = d_out if w_project is None else torch.bmm(d_out, w_project)  # (S, n, C)
+            d_hidden = d_out if w_project is None else _product(d_out, w_project)  # (S, n, C)
             before = c0[:, :n] if t == 0 else cells[:, t - 1, :n]
             step = acts[:, t, :n], cells[:, t, :n], before
             dz = d_gates[:, t, :n]
             dc[:, :n] = _step_backward(d_hidden, dc[:, :n], *step, cell_clip, dz)
-            dh[:, :n] = torch.bmm(dz, w_state)
-        flat = d_gates.flatten(1, 2)  # (S, T·B, 4C)
+            dh[:, :n] = _product(dz, w_state)
+        d_bias = d_gates.sum((1, 2))  # (S, 4C)
+        low = w_input.dtype
+        flat = d_gates.flatten(1, 2).to(low)  # (S, T·B, 4C)
         before_h = torch.cat([h0.unsqueeze(1), outputs[:, :-1]], dim=1)  # (S, T, B, D)
-        d_state = torch.bmm(flat.mT, before_h.flatten(1, 2))  # (S, 4C, D)
-        d_input = torch.bmm(flat.mT, x.flatten(1, 2))  # (S, 4C, D)
-        d_x = torch.bmm(flat, w_input).unflatten(1, x.shape[1:3])  # (S, T, B, D)
+        d_state = torch.bmm(flat.mT, before_h.flatten(1, 2).to(low))  # (S, 4C, D)
+        d_input = torch.bmm(flat.mT, x.flatten(1, 2).to(low))  # (S, 4C, D)
+        d_x = _product(flat, w_input, x.dtype).unflatten(1, x.shape[1:3])  # (S, T, B, D)
         d_project = None
         if w_project is not None:
             hidden = acts.chunk(4, dim=-1)[3] * torch.tanh(cells)  # (S, T, B, C)
-            d_project = torch.bmm(d_projected.flatten(1, 2).mT, hidden.flatten(1, 2))
-        return d_x, dh, dc, d_input, flat.sum(1), d_state, d_project, None, None
+            d_project = torch.bmm(
+                d_projected.flatten(1, 2).to(low).mT, hidden.flatten(1, 2).to(low)
+            )
+        return d_x, dh, dc, d_input, d_bias, d_state, d_project, None, None
+
+
+def _product(a: Tensor, w: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    return torch.bmm(a.to(w.dtype), w).to(dtype or a.dtype)
+
+
+def _plus_product(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
+    return torch.baddbmm(bias, a, w) if a.dtype == w.dtype else bias + torch.bmm(a.to(w.dtype), w)
+
+
+def _add_product(z: Tensor, a: Tensor, w: Tensor) -> Tensor:
+    """In place."""
+    if a.dtype == w.dtype:
+        return z.baddbmm_(a, w)
+    return z.add_(torch.bmm(a.to(w.dtype), w))
 
 
 def _blank(like: Tensor, dim: int, active: list[int]) -> Tensor:
@@ -242,7 +272,7 @@ def _step(
     i, f = i_f.chunk(2, dim=-1)
     cell = _clipped(torch.addcmul(f * c, i, g), clips[0])  # (S, n, C)
     hidden = torch.tanh(cell).mul_(o)
-    out = hidden if w_project is None else torch.bmm(hidden, w_project.mT)
+    out = hidden if w_project is None else _product(hidden, w_project.mT)
     return cell, _clipped(out, clips[1])  # (S, n, D)
 
 

@@ -32,7 +32,8 @@ def max_convolution(
     """
     width = weight.shape[2]
     cut = [rows[:, : min(rows.shape[1], longest + width)] for rows, longest in groups]
-    maxima: Tensor = _MaxConvolution.apply(embed, weight, bias, *cut)  # type: ignore[no-untyped-call]
+    with torch.autocast(embed.device.type, enabled=False):  # rounded scores would have many ties
+        maxima: Tensor = _MaxConvolution.apply(embed, weight, bias, *cut)  # type: ignore[no-untyped-call]
     return maxima
 
 

@@ -1,6 +1,6 @@
 """Everything a pretraining run is, in one frozen config."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,6 +38,9 @@ class PretrainConfig(BaseModel):
     """Becomes loop.steps once the corpus has been counted."""
     output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On the vectors that predict."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the matrix products: bfloat16 needs a GPU, or a CPU with AVX-512 BF16 or AMX. `auto` is
+    bfloat16 on a GPU and float32 elsewhere."""
     softmax_first: int = Field(default=500, ge=0)
     """Starting from a model without a softmax: steps in which only the new softmax learns."""
     valid_words: int | None = Field(default=50_000, ge=1)

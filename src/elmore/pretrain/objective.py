@@ -33,12 +33,14 @@ class BiLMObjective:
         valid: list[Words],
         *,
         softmax_first: int = 0,
+        bf16: bool = False,
         dictionary: DictionarySpeller | None = None,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
         self.dictionary = dictionary
         self.device = next(model.parameters()).device
+        self.bf16 = bf16
         self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
         softmax = model.softmax
         self.sparse: set[nn.Parameter] = set(softmax.parameters()) if softmax.sparse else set()
@@ -50,10 +52,9 @@ class BiLMObjective:
         batch = next(self._next)
         learning = self._softmax_alone == 0
         self._softmax_alone = max(0, self._softmax_alone - 1)
-        # bf16 only where the hardware has it; losses and the recurrence's clips stay float32 sums
-        on_gpu = self.device.type == "cuda"
+        # products alone; losses, gates, cells and their clips stay float32
         with (
-            torch.autocast("cuda", torch.bfloat16, enabled=on_gpu),
+            torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16),
             torch.set_grad_enabled(learning),
         ):
             if isinstance(batch, RowBatch):

@@ -290,8 +290,13 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
         vocabulary,
         valid,
         softmax_first=first,
+        bf16=_in_bf16(config, world.device().type),
         dictionary=checkpoint.dictionary,
     )
+
+
+def _in_bf16(config: PretrainConfig, device: str) -> bool:
+    return config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda")
 
 
 def _at_home(model: LanguageModel) -> LanguageModel:
