@@ -1,8 +1,8 @@
-"""Embedding speed: elmore's engines and AllenNLP's own modules on the same sentences and the same
-random weights of the original size, turns taken one after the other in one run. Writes
+"""Embedding speed: elmore's engines, AllenNLP's own modules and simple_elmo on the same sentences
+and the same random weights of the original size, turns taken one after the other in one run. Writes
 results/embed.json and results/embed.md; --write-docs copies the tables into docs/performance.md.
 
-    benchmarks/peers.sh                                   # once: the peer's environment
+    benchmarks/peers.sh                                   # once: the peers' environments
     python benchmarks/embed.py --text FILE                # one sentence a line
     python benchmarks/embed.py --text FILE --growth       # curves too: half an hour more
 """
@@ -37,12 +37,16 @@ MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "AllenNLP 2.10.1, input order": ("allennlp", {}),
     "AllenNLP 2.10.1, sorted by length": ("allennlp", {"sorted": True}),
+    "simple_elmo 0.9.2, input order": ("simple_elmo", {}),
+    "simple_elmo 0.9.2, sorted by length": ("simple_elmo", {"sorted": True}),
     "elmore, PyTorch alone": ("torch", {}),
     "elmore, kernel float32": ("kernel", {}),
     "elmore, kernel int8": ("int8", {}),
 }
 PEER = "AllenNLP 2.10.1, sorted by length"
-SIDES = ("allennlp", "torch", "kernel", "int8")
+SIDES = ("allennlp", "simple_elmo", "torch", "kernel", "int8")
+# Peer: (its environment beside the bench environment, its script).
+PEERS = {"allennlp": ("", "embed_allennlp.py"), "simple_elmo": ("-tf", "embed_simple_elmo.py")}
 MFLOP_A_WORD, MFLOP_A_TYPE = 117.4, 69.2  # of the original size; see docs/performance.md
 
 
@@ -83,7 +87,7 @@ def main() -> None:
         write_models(Path(folder))
         sentences = read_sentences(options.text, options.sentences)
         (Path(folder) / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
-        sides = [side for side in SIDES if options.peer.is_file() or side != "allennlp"]
+        sides = [side for side in SIDES if side not in PEERS or python_of(side, options).is_file()]
         children = {side: start(side, Path(folder), options) for side in sides}
         try:
             result = measure(children, sentences, Path(folder), options)
@@ -109,7 +113,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--latencies", type=int, default=15, help="single sentences timed")
     parser.add_argument("--growth", action="store_true", help="curves over size, length, batch")
     parser.add_argument("--words", type=int, default=10**6, help="where the first curve ends")
-    parser.add_argument("--peer", type=Path, default=Path(environment).expanduser() / "bin/python")
+    parser.add_argument("--peers", type=Path, default=Path(environment).expanduser())
     parser.add_argument("--output", type=Path, default=HERE / "results")
     parser.add_argument("--scratch", type=Path, default=None, help="1 GB for the models")
     parser.add_argument("--write-docs", action="store_true")
@@ -137,11 +141,16 @@ def read_sentences(text: Path, n: int) -> list[list[str]]:
 
 def start(side: str, folder: Path, options: argparse.Namespace) -> Child:
     sentences = str(folder / "sentences.json")
-    if side == "allennlp":
+    if side in PEERS:
         job = Job(side, str(folder / "hdf5"), sentences, options.threads)
-        return Child(job, str(options.peer), "embed_allennlp.py")
+        return Child(job, str(python_of(side, options)), PEERS[side][1])
     job = Job(side, str(folder / "native"), sentences, options.threads)
     return Child(job, sys.executable, "embed_child.py")
+
+
+def python_of(peer: str, options: argparse.Namespace) -> Path:
+    folder: Path = options.peers
+    return folder.with_name(folder.name + PEERS[peer][0]) / "bin/python"
 
 
 def measure(
@@ -159,7 +168,7 @@ def measure(
         "words": n_words,
         "types": n_types,
         "engine": children["kernel"].began["engine"],
-        "gflops": max(children[s].began["gflops"] for s in children if s != "allennlp"),
+        "gflops": max(children[s].began["gflops"] for s in children if s not in PEERS),
         "load_seconds": {side: child.began["load_seconds"] for side, child in children.items()},
         "agreement": agreement(children, folder),
         "latency": latencies(children, sentences, options.latencies),

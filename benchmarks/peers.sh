@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Make the throw-away environment in which the peer runs: AllenNLP 2.10.1's own modules, unmodified,
+# Make the throw-away environments in which the peers run. simple_elmo 0.9.2 has one with TensorFlow
+# and the Keras it was written for (FOLDER-tf); AllenNLP 2.10.1's own modules run, unmodified,
 # on the same torch as elmore. Its pinned dependencies are years old, so it comes without them and
 # `allennlp_shim.py` stands in for what is then missing and never called here.
 # Usage: benchmarks/peers.sh [FOLDER]   (default: $ELMORE_BENCH_ENV, else ~/.cache/elmore/bench-env)
@@ -15,4 +16,6 @@ test -x "$folder/bin/python" || "$python" -m venv "$folder"
     'cached-path' dill base58 lmdb more-itertools termcolor overrides requests tqdm traitlets \
     tensorboardX sacremoses filelock conllu ftfy word2number py-rouge
 "$folder/bin/python" -m pip install --quiet --no-deps allennlp==2.10.1 allennlp-models==2.10.1
-echo "$folder/bin/python"
+test -x "$folder-tf/bin/python" || "$python" -m venv "$folder-tf"
+"$folder-tf/bin/python" -m pip install --quiet simple_elmo==0.9.2 tensorflow-cpu tf_keras h5py
+echo "$folder/bin/python" "$folder-tf/bin/python"

@@ -1,0 +1,55 @@
+"""simple_elmo's side of the embedding benchmark: its `ElmoModel`, unmodified, batches of 64
+sentences, all layers. Runs in the TensorFlow environment of `peers.sh`, on the old Keras, without
+which it does not start.
+"""
+
+# simple_elmo is not installed where mypy runs.
+# mypy: disable-error-code="import-not-found, misc"
+import json
+import os
+import sys
+import time
+from typing import Any
+
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # before TensorFlow
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np
+import tensorflow as tf
+from embed_child import Job, take_turns
+from numpy.typing import NDArray
+from simple_elmo import ElmoModel
+
+_BATCH = 64
+
+
+def main(job: Job) -> None:
+    tf.config.threading.set_intra_op_parallelism_threads(job.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    start = time.perf_counter()
+    model = ElmoModel()
+    model.load(job.model, max_batch_size=_BATCH)
+    model.get_elmo_vectors([["the"]], layers="all")  # the session is made at first use
+    seconds = time.perf_counter() - start
+
+    def embed(
+        sentences: list[list[str]], options: dict[str, Any]
+    ) -> list[NDArray[np.float32]] | None:
+        order = list(range(len(sentences)))
+        if options.get("sorted"):
+            order.sort(key=lambda i: -len(sentences[i]))
+        done: dict[int, NDArray[np.float32]] = {}
+        for first in range(0, len(order), _BATCH):
+            batch = order[first : first + _BATCH]
+            # (B, T, L, D), zeros after a sentence's end
+            found = model.get_elmo_vectors([sentences[i] for i in batch], layers="all")
+            if options.get("keep"):
+                for i, layers in zip(batch, found, strict=True):
+                    words = layers[: len(sentences[i])].swapaxes(0, 1)
+                    done[i] = np.asarray(words, dtype=np.float32)  # (L, T, D)
+        return [done[i] for i in range(len(sentences))] if done else None
+
+    take_turns(embed, job, seconds, {})
+
+
+if __name__ == "__main__":
+    main(Job(**json.loads(sys.argv[1])))

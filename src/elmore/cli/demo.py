@@ -1,0 +1,205 @@
+"""`elmore demo`: what contextual vectors are for, in a minute and without a network."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmore.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from elmore.demo.accuracy import Accuracy
+    from elmore.demo.demo import Demo
+    from elmore.demo.uses import Language, Use
+
+SHIPPED: "dict[Language, str]" = {"en": "small-en", "zh": "tiny-zh"}
+_NAMES: "dict[Language, str]" = {"en": "English", "zh": "Chinese"}
+_ENDINGS = (".html", ".png")
+
+
+def demo(
+    model: Annotated[
+        str | None, typer.Option(help="Any model; else the ones that come with elmore.")
+    ] = None,
+    word: Annotated[
+        str | None, typer.Option(help="The word whose uses are shown, in its language only.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the word's uses: x.html, or x.png (extra plot).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All figures, as JSON.")] = False,
+) -> None:
+    """Show the meanings of ambiguous words part ways, in sentences written for it."""
+    from rich.console import Console
+
+    from elmore.demo.demo import SHOWN
+    from elmore.demo.demo import demo as run
+    from elmore.embedder import Embedder
+
+    check_plot(plot)
+    plan = choose_models(model, word)
+    console, figures = Console(highlight=False, soft_wrap=True), []
+    for language, source in plan.items():
+        found = run(Embedder.load(source), language, word or SHOWN[language])
+        figures.append(as_dict(found, source))
+        if not as_json:
+            _print_demo(console, found, source)
+        if plot is not None and language == next(iter(plan)):
+            draw(found, source, plot)
+    skipped = [] if model or word else [language for language in SHIPPED if language not in plan]
+    if as_json:
+        print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=False, indent=2))
+    else:
+        _print_end(console, skipped, next(iter(plan.values())), plot)
+
+
+def check_plot(plot: Path | None) -> None:
+    """Whatever would keep the picture from being written, said before the work."""
+    if plot is None:
+        return
+    if plot.suffix not in _ENDINGS:
+        raise InputError(f"--plot {plot}: ends in {plot.suffix!r}; expected .html or .png.")
+    if not plot.parent.is_dir():
+        raise InputError(f"--plot {plot}: {plot.parent} is no folder; make it first.")
+    if plot.suffix == ".png":
+        from elmore.demo.png import check_matplotlib
+
+        check_matplotlib()
+
+
+def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
+    """Which model reads which language: both shipped ones, or the language of the word."""
+    from elmore.checkpoint.sources import shipped_names
+    from elmore.demo.uses import language_of
+
+    asked: list[Language] = [language_of(word)] if word else ["en"]
+    if model is not None:
+        return {asked[0]: model}
+    there = shipped_names()
+    if SHIPPED[asked[0]] not in there:
+        raise InputError(
+            f"The model {SHIPPED[asked[0]]} is not part of this installation; "
+            "add --model SOURCE, any model that `elmore doctor SOURCE` can read."
+        )
+    if word is None and SHIPPED["zh"] in there:
+        asked.append("zh")
+    return {language: SHIPPED[language] for language in asked}
+
+
+def draw(found: "Demo", source: str, target: Path) -> None:
+    from elmore.demo.html import write_html
+    from elmore.demo.picture import picture_uses
+    from elmore.demo.png import write_png
+
+    picture = picture_uses(found.vectors, found.word, Path(source).name)
+    if target.suffix == ".png":
+        write_png(picture, target)
+    else:
+        write_html(picture, target)
+
+
+def as_dict(found: "Demo", source: str) -> dict[str, Any]:
+    """Everything the tables show, and the shares in full."""
+    return {
+        "model": source,
+        "language": found.language,
+        "sentences": len(found.vectors.uses),
+        "total": asdict(found.total),
+        "words": [asdict(word) for word in found.words],
+        "neighbours": {
+            "word": found.word,
+            "static": [{"word": word, "cosine": near} for word, near in found.static_neighbours],
+            "contextual": [
+                {
+                    **_use_dict(query.use),
+                    "nearest": [
+                        {**_use_dict(near.use), "cosine": near.cosine} for near in query.nearest
+                    ],
+                }
+                for query in found.queries
+            ],
+        },
+    }
+
+
+def _use_dict(use: "Use") -> dict[str, str]:
+    return {"sense": use.sense, "sentence": use.sentence}
+
+
+# What is printed ----------------------------------------------------------------------------------
+
+
+def _print_demo(console: "Console", found: "Demo", source: str) -> None:
+    from rich.markup import escape
+
+    sentences, n_words = len(found.vectors.uses), len(found.words)
+    senses = sum(len(word.senses) for word in found.words)
+    console.print(
+        f"[bold]{_NAMES[found.language]}[/]: {escape(source)} has read {sentences} sentences with "
+        f"{n_words} ambiguous words in {senses} senses\n"
+    )
+    near = ", ".join(word for word, _ in found.static_neighbours)
+    console.print(
+        f"Without context [bold]{found.word}[/] is one vector. Nearest words:\n  {near}\n"
+    )
+    console.print(f"In context every use of [bold]{found.word}[/] has its own. Nearest uses:")
+    for query in found.queries:
+        console.print(f"\n  [bold]{query.use.sense:10}[/]        {_marked(query.use)}")
+        for one in query.nearest:
+            console.print(f"    {one.use.sense:10} {one.cosine:5.2f}  {_marked(one.use)}")
+    console.print("\nUses whose nearest other use of the same word has the same sense, in percent:")
+    console.print(_accuracy_table(found))
+    console.print(
+        "static: the word's vector without context, which gives chance. sentence: the mean of the\n"
+        "sentence's vectors without context. average: of all layers.\n"
+    )
+
+
+def _marked(use: "Use") -> str:
+    return use.marked("[bold]", "[/]")
+
+
+def _accuracy_table(found: "Demo") -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    layers = [f"layer {i}" for i, _ in enumerate(found.total.layers, start=1)]
+    table = Table("word", "senses", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for name in ("static", "sentence", *layers, "average"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for word in found.words:
+        table.add_row(word.word, ", ".join(word.senses), *_percents(word.accuracy, 0))
+    table.add_section()
+    table.add_row("[bold]all[/]", "", *_percents(found.total, 1), style="bold")
+    return table
+
+
+def _percents(shares: "Accuracy", digits: int) -> list[str]:
+    values = (shares.static, shares.sentence, *shares.layers, shares.average)
+    return [f"{100 * value:.{digits}f}" for value in values]
+
+
+def _print_end(
+    console: "Console", skipped: "list[Language]", source: str, plot: Path | None
+) -> None:
+    for language in skipped:
+        console.print(
+            f"{_NAMES[language]} is skipped: there is no {SHIPPED[language]} here. With a model of "
+            "your own:\n  elmore demo --model SOURCE --word 苹果\n"
+        )
+    if plot is not None:
+        console.print(f"{plot} is drawn.\n", markup=False)
+    given = "" if source in SHIPPED.values() else f" --model {source}"
+    console.print(
+        "Next:\n"
+        f"  elmore demo --word spring --plot spring.html{given}\n"
+        f"  echo 'We sat on the river bank .' | elmore embed - - --model {source} --layers top\n"
+        f"  python -c \"from elmore import Embedder; print(Embedder.load('{source}')"
+        ".embed(['My bank account.'])[0].layers.shape)\"",
+        markup=False,
+    )

@@ -1,0 +1,1 @@
+"""What contextual vectors are for, shown in a minute: one ambiguous word, several meanings."""

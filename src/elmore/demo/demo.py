@@ -1,0 +1,88 @@
+"""`demo`: a model reads the sentences, and the report says what it made of the ambiguous words."""
+
+# N uses, n of one word, V distinct words, D vector dim
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.demo.accuracy import Accuracy, WordAccuracy, total, word_accuracies
+from elmore.demo.uses import Language, Use, read_uses
+from elmore.demo.vectors import UseVectors, Vectors, cosines, embed_uses
+from elmore.embedder import Embedder
+
+SHOWN: dict[Language, str] = {"en": "play", "zh": "苹果"}
+"""The word whose neighbours are shown, unless another is asked for."""
+_NEAREST_USES, _NEAREST_WORDS = 3, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A use, and how near it is."""
+
+    use: Use
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A use, and the uses of the same word the biLM finds nearest to it."""
+
+    use: Use
+    nearest: list[Neighbour]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Demo:
+    """What there is to show of one model in one language."""
+
+    language: Language
+    word: str
+    static_neighbours: list[tuple[str, float]]
+    """Words nearest to `word` without context."""
+    queries: list[Query]
+    """One for each of the word's senses."""
+    words: list[WordAccuracy]
+    total: Accuracy
+    vectors: UseVectors
+
+
+def demo(embedder: Embedder, language: Language, word: str) -> Demo:
+    """Everything, for the sentences of `language`; neighbours for `word`, one of its words."""
+    vectors = embed_uses(embedder, read_uses(language))
+    words = word_accuracies(vectors)
+    return Demo(
+        language=language,
+        word=word,
+        static_neighbours=nearest_words(vectors, word),
+        queries=nearest_uses(vectors, word, vectors.top),
+        words=words,
+        total=total(words),
+        vectors=vectors,
+    )
+
+
+def nearest_words(vectors: UseVectors, word: str) -> list[tuple[str, float]]:
+    """The words of all sentences whose vectors without context are nearest to that of `word`."""
+    here = vectors.lexicon.index(word)
+    near = cosines(vectors.static[[here]], vectors.static)[0]  # (V,)
+    best = _ranked(near, here)[:_NEAREST_WORDS]
+    return [(vectors.lexicon[i], float(near[i])) for i in best]
+
+
+def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Query]:
+    """For the first use of each sense of `word`, its nearest other uses in `layer`, (N, D)."""
+    rows = vectors.of(word)
+    uses = [vectors.uses[i] for i in rows]
+    near = cosines(layer[rows], layer[rows])  # (n, n)
+    first = {use.sense: i for i, use in reversed(list(enumerate(uses)))}
+    return [
+        Query(uses[i], [Neighbour(uses[k], float(near[i, k])) for k in best[:_NEAREST_USES]])
+        for i in sorted(first.values())
+        for best in [_ranked(near[i], i)]
+    ]
+
+
+def _ranked(near: NDArray[np.float64], query: int) -> list[int]:
+    """All but the query, nearest first."""
+    return [int(i) for i in np.argsort(-near, kind="stable") if i != query]

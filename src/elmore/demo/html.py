@@ -1,0 +1,114 @@
+"""The picture as a page of its own: SVG by hand, every sentence in reach, nothing fetched."""
+
+from html import escape
+from pathlib import Path
+
+from elmore.atomic import atomic_file
+from elmore.demo.picture import (
+    COLOURS,
+    CONTEXT,
+    DOT,
+    GREY,
+    HEIGHT,
+    LEGEND_MARK,
+    STATIC,
+    TEXT_SIZE,
+    TITLE_SIZE,
+    WIDTH,
+    Box,
+    Dot,
+    Picture,
+)
+
+_STYLE = f"""
+:root {{ color-scheme: light dark; --ink: #1c1c1c; --line: #cccccc; --paper: #ffffff; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --ink: #e8e8e8; --line: #4a4a4a; --paper: #161616; }}
+}}
+body {{ background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
+  max-width: {WIDTH}px; margin: 2em auto; padding: 0 1em; }}
+figure {{ margin: 0; overflow-x: auto; }}
+svg {{ width: 100%; min-width: 720px; height: auto; }}
+svg text {{ fill: var(--ink); font: {TEXT_SIZE}px system-ui, sans-serif;
+  dominant-baseline: central; }}
+svg .title {{ font-size: {TITLE_SIZE}px; font-weight: 600; }}
+svg .panel {{ fill: none; stroke: var(--line); }}
+dt {{ font-weight: 600; margin-top: 1em; }}
+dd {{ margin: 0; }}
+"""
+
+
+def write_html(picture: Picture, target: Path) -> None:
+    with atomic_file(target) as path:
+        path.write_text(html_page(picture), encoding="utf-8")
+
+
+def html_page(picture: Picture) -> str:
+    title = escape(picture.title)
+    return (
+        '<!doctype html>\n<html><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style></head>\n<body>\n"
+        f"<figure>{svg(picture)}</figure>\n{_sentences(picture)}\n</body></html>\n"
+    )
+
+
+def svg(picture: Picture) -> str:
+    x, y = STATIC.middle
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(picture.title)}">',
+        f'<text class="title" x="{STATIC.left}" y="28">{escape(picture.title)}</text>',
+        *_panel(STATIC, picture.static),
+        f'<circle cx="{x}" cy="{y}" r="{DOT}" fill="{GREY}"/>',
+        *_panel(CONTEXT, picture.context),
+        *(_dot(dot) for dot in picture.dots),
+        *_legend(picture),
+        "</svg>",
+    ]
+    return "\n".join(parts)
+
+
+def _panel(box: Box, title: str) -> list[str]:
+    size = f'width="{box.right - box.left}" height="{box.bottom - box.top}"'
+    return [
+        f'<text x="{box.left}" y="{box.top - 14}">{escape(title)}</text>',
+        f'<rect class="panel" x="{box.left}" y="{box.top}" {size} rx="4"/>',
+    ]
+
+
+def _dot(dot: Dot) -> str:
+    label, tip = dot.label, f"{dot.use.sense}: {dot.use.sentence}"
+    at = f'x="{label.x:.1f}" y="{label.y:.1f}" text-anchor="{label.anchor}"'
+    words = f"<text {at}>{escape(label.text)}</text>"
+    return f"<g><title>{escape(tip)}</title>{_mark(dot.x, dot.y, dot.sense)}{words}</g>"
+
+
+def _mark(x: float, y: float, sense: int) -> str:
+    """A circle, a square, a triangle."""
+    fill, r = f'fill="{COLOURS[sense]}"', DOT
+    match sense:
+        case 0:
+            return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" {fill}/>'
+        case 1:
+            corner = f'x="{x - r:.1f}" y="{y - r:.1f}"'
+            return f'<rect {corner} width="{2 * r}" height="{2 * r}" {fill}/>'
+        case _:
+            corners = f"{x:.1f},{y - r:.1f} {x - r:.1f},{y + r:.1f} {x + r:.1f},{y + r:.1f}"
+            return f'<polygon points="{corners}" {fill}/>'
+
+
+def _legend(picture: Picture) -> list[str]:
+    parts = []
+    for i, name in enumerate(picture.legend):
+        text = f'<text x="{name.x:.1f}" y="{name.y}">{escape(name.text)}</text>'
+        parts += [_mark(name.x - LEGEND_MARK, name.y, i), text]
+    return parts
+
+
+def _sentences(picture: Picture) -> str:
+    """All of them in full, for readers and for screens without a pointer."""
+    parts = ["<dl>"]
+    for i, name in enumerate(picture.legend):
+        parts.append(f'<dt style="color:{COLOURS[i]}">{escape(name.text)}</dt>')
+        parts += [f"<dd>{escape(d.use.sentence)}</dd>" for d in picture.dots if d.sense == i]
+    return "\n".join([*parts, "</dl>"])

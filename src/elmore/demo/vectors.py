@@ -1,0 +1,73 @@
+"""The vectors of every use, layer by layer, and the two baselines that see no more than words:
+the word's own vector without context, and the mean of its sentence's vectors without context.
+"""
+
+# L layers, N uses, V distinct words, D vector dim
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.demo.uses import Use
+from elmore.embedder import Embedder
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class UseVectors:
+    """Uses and their vectors; each set of vectors has its own mean removed."""
+
+    uses: list[Use]
+    layers: Vectors  # (L, N, D)
+    sentences: Vectors  # (N, D): layer 0 averaged over the sentence
+    lexicon: list[str]
+    static: Vectors  # (V, D): layer 0 of every word that stands in a sentence
+
+    @property
+    def top(self) -> Vectors:
+        vectors: Vectors = self.layers[-1]
+        return vectors  # (N, D)
+
+    @cached_property
+    def average(self) -> Vectors:
+        return np.asarray(self.layers.mean(axis=0), dtype=np.float32)  # (N, D)
+
+    def of(self, word: str) -> list[int]:
+        """Which uses are of `word`."""
+        return [i for i, use in enumerate(self.uses) if use.word == word]
+
+
+def embed_uses(embedder: Embedder, uses: list[Use]) -> UseVectors:
+    """Each sentence once."""
+    embedded = embedder.embed([use.words for use in uses])
+    at_word = [e.layers[:, use.position] for e, use in zip(embedded, uses, strict=True)]  # (L, D)
+    sentences = [e.layers[0].mean(axis=0) for e in embedded]  # (D,)
+    static = {word: v for e in embedded for word, v in zip(e.words, e.layers[0], strict=True)}
+    return UseVectors(
+        uses=uses,
+        layers=_centred(np.stack(at_word, axis=1)),  # (L, N, D)
+        sentences=_centred(np.stack(sentences)),  # (N, D)
+        lexicon=list(static),
+        static=_centred(np.stack(list(static.values()))),  # (V, D)
+    )
+
+
+def cosines(vectors: Vectors, others: Vectors) -> NDArray[np.float64]:
+    """Between every two; a vector of zeros is like nothing."""
+    return _units(vectors) @ _units(others).T
+
+
+def _centred(vectors: NDArray[Any]) -> Vectors:
+    """All vectors of a layer share a large part that says nothing: it would make all look alike."""
+    mean = vectors.mean(axis=-2, keepdims=True, dtype=np.float64)
+    return np.asarray(vectors - mean, dtype=np.float32)
+
+
+def _units(vectors: Vectors) -> NDArray[np.float64]:
+    wide = vectors.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=-1, keepdims=True)
+    units: NDArray[np.float64] = wide / np.where(norms > 0, norms, 1.0)
+    return units

@@ -1,0 +1,111 @@
+"""The plane against an eigenvalue solution, the layout's promises, and both files as written."""
+
+import itertools
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmore.demo.html import html_page, svg, write_html
+from elmore.demo.picture import CONTEXT, Box, Label, Picture, picture_uses, plane
+from elmore.demo.png import write_png
+from elmore.demo.uses import Language, read_uses
+from elmore.demo.vectors import UseVectors, embed_uses
+from elmore.embedder import Embedder
+from elmore.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def vectors(tiny_embedder: Embedder) -> dict[Language, UseVectors]:
+    languages: list[Language] = ["en", "zh"]
+    return {language: embed_uses(tiny_embedder, read_uses(language)) for language in languages}
+
+
+@pytest.fixture(scope="module")
+def picture(vectors: dict[Language, UseVectors]) -> Picture:
+    return picture_uses(vectors["en"], "spring", "tiny")
+
+
+def test_the_plane_holds_the_two_directions_of_largest_variance():
+    vectors = np.sin(np.arange(60, dtype=np.float32) ** 1.3).reshape(12, 5)
+    found = plane(vectors)
+    values, directions = np.linalg.eigh(np.cov(vectors.T.astype(float)))
+    expected = (vectors - vectors.mean(axis=0)) @ directions[:, [-1, -2]]
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
+    np.testing.assert_allclose(found.var(axis=0, ddof=1), values[[-1, -2]], rtol=1e-5)
+
+
+def test_the_plane_does_not_depend_on_the_sign_an_algorithm_happens_to_give():
+    vectors = np.sin(np.arange(60, dtype=np.float32) ** 1.3).reshape(12, 5)
+    turned = vectors @ np.linalg.qr(np.cos(np.arange(25.0) ** 2).reshape(5, 5))[0]
+    np.testing.assert_allclose(plane(turned.astype(np.float32)), plane(vectors), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (1, 6), (4, 1)])
+def test_uses_that_do_not_differ_are_one_point(shape: tuple[int, int]):
+    assert (plane(np.ones(shape, dtype=np.float32)) == 0).all()
+
+
+def test_every_use_is_a_dot_inside_the_panel_with_its_words(picture: Picture):
+    assert len(picture.dots) == 18
+    senses = [label.text for label in picture.legend]
+    assert senses == ["season", "coil", "water"]
+    for dot in picture.dots:
+        assert senses[dot.sense] == dot.use.sense
+        assert CONTEXT.holds(Box(dot.x, dot.y, dot.x, dot.y))
+        assert "spring" in dot.label.text
+
+
+def test_distances_in_the_picture_are_those_of_the_plane(
+    picture: Picture, vectors: dict[Language, UseVectors]
+):
+    points = plane(vectors["en"].top[vectors["en"].of("spring")])
+    drawn = np.array([(dot.x, dot.y) for dot in picture.dots])
+    pairs = list(itertools.combinations(range(18), 2))
+    true = np.array([np.linalg.norm(points[i] - points[k]) for i, k in pairs])
+    shown = np.array([np.linalg.norm(drawn[i] - drawn[k]) for i, k in pairs])
+    np.testing.assert_allclose(shown / true, shown[0] / true[0], rtol=1e-3)
+
+
+def test_the_page_is_whole_and_fetches_nothing(picture: Picture, tmp_path: Path):
+    write_html(picture, tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert page == html_page(picture)
+    assert not any(mark in page for mark in ("http:", "https:", "<script", "<link", "@import"))
+    drawing = ElementTree.fromstring(svg(picture))
+    titles = [title.text for title in drawing.iter("title")]
+    assert titles == [f"{dot.use.sense}: {dot.use.sentence}" for dot in picture.dots]
+    marks = [mark for kind in ("circle", "rect", "polygon") for mark in drawing.iter(kind)]
+    assert len(marks) == 18 + 3 + 1 + 2  # uses, legend, the one static vector, two panels
+
+
+def test_text_cannot_break_the_page(picture: Picture):
+    hostile = Picture("<b>&", "<i>", '"', picture.dots[:1], [Label("</svg>", 0, 0)])
+    drawing = ElementTree.fromstring(svg(hostile))
+    assert drawing.get("aria-label") == "<b>&"
+    assert "</svg>" in [text.text for text in drawing.iter("text")]
+
+
+def test_the_png_shows_each_sense_in_its_colour(picture: Picture, tmp_path: Path):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    from matplotlib.image import imread
+
+    write_png(picture, tmp_path / "x.png")
+    image = imread(tmp_path / "x.png")[..., :3]
+    assert image.shape == (940, 1920, 3)
+    for dot in picture.dots[::6]:
+        x, y = round(2 * dot.x), round(2 * dot.y)
+        patch = image[y - 3 : y + 4, x - 3 : x + 4].reshape(-1, 3)
+        assert (np.ptp(patch, axis=1) > 0.4).any(), "a colour, not ink or paper"
+
+
+def test_chinese_without_a_font_for_it_is_said(
+    vectors: dict[Language, UseVectors], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    monkeypatch.setattr("elmore.demo.png._FONTS", ("DejaVu Sans",))
+    chinese = picture_uses(vectors["zh"], "苹果", "tiny")
+    with pytest.raises(InputError, match=r"Noto Sans CJK SC.*\.html instead"):
+        write_png(chinese, tmp_path / "x.png")
+    assert list(tmp_path.iterdir()) == []
