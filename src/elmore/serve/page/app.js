@@ -1,0 +1,236 @@
+// The explorer: holds the view, asks the server for what the view needs, and has the panels show
+// it. Whatever a reader does changes the view and nothing else; `render` does the rest.
+
+import { api, isVoid } from "./api.js";
+import { layerName, showLayers, showScope, showWeights } from "./controls.js";
+import { byId, element } from "./dom.js";
+import { showHeat } from "./heat.js";
+import { takeKeyFromAddress } from "./key.js";
+import { say, switchLanguage, translatePage } from "./language.js";
+import { UseMap } from "./map.js";
+import { Panel } from "./panel.js";
+import { inContext, prose } from "./prose.js";
+import { showSenses } from "./senses.js";
+import { showStatic, showUses, signUses } from "./uses.js";
+import { isEmpty, readView, START, viewAddress } from "./view.js";
+import { pressWord, showWords } from "./words.js";
+
+const SHOWN = 10; // nearest uses
+const EXAMPLES = [
+  ["The boat was tied to the bank of the river .", 6],
+  ["She opened an account at the bank .", 6],
+  ["He scored in the first play of the game .", 5],
+  ["Her new play opened at a theatre in London .", 2],
+  ["The prisoner was alone in his cell .", 6],
+  ["Each cell of the body has a nucleus .", 1],
+].map(([text, position]) => ({ words: text.split(" "), position }));
+
+let view = START;
+let info = null; // of the server, once it has told
+
+const inside = (id, selector) => byId(id).querySelector(selector);
+
+/** Change the view and the address with it; a small change is not a step for Back. */
+function go(change, { small = false, focusWords = false } = {}) {
+  view = { ...view, ...change };
+  fillIn(change);
+  const address = viewAddress(view);
+  const step = !small && address !== location.hash;
+  history[step ? "pushState" : "replaceState"](null, "", address);
+  render(focusWords);
+}
+
+function fillIn({ sentence, other }) {
+  if (sentence !== undefined) byId("sentence").value = prose(sentence);
+  if (other !== undefined) byId("other").value = prose(other);
+}
+
+/** Make a use the query; one chosen from a list, which is then another, hands on the focus. */
+const choose = (use, options) => go({ sentence: use.words, position: use.position }, options);
+const chooseListed = (use) => choose(use, { focusWords: true });
+
+// What the view means on this server ------------------------------------------------------------
+
+const words = () => splitting.answer ?? [];
+const word = () => words()[view.position];
+const layers = () => info.index?.layers ?? [];
+const layer = () => (layers().includes(view.layer) ? view.layer : topLayer());
+
+/** Where context tells most; the mix if that is all the index has. */
+const topLayer = () => layers().findLast((layer) => layer !== "mix") ?? "mix";
+
+/** Any mix can be made where every layer was kept; sliders all at zero count as equal. */
+const canMix = () => layers().length > info.n_layers;
+const usable = () => view.weights?.length === info.n_layers && view.weights.some((w) => w > 0);
+const weights = () => (usable() ? view.weights : Array(info.n_layers).fill(1));
+
+// Panels ----------------------------------------------------------------------------------------
+
+const splitting = new Panel(byId("words"), splitSentence, (words) => {
+  showWords(byId("words"), words, (position) => go({ position }));
+});
+const uses = new Panel(byId("near"), api.neighbors, showNeighbors);
+const senses = new Panel(byId("senses"), api.senses, showMap);
+const heat = new Panel(byId("heat"), api.similarity, (answer) => {
+  const names = answer.layers.map((_, i, all) => layerName(i < all.length - 1 ? i : "mix"));
+  showHeat(inside("heat", ".tables"), byId("readout"), answer, names);
+});
+const map = new UseMap(byId("map"), (use) => choose(use));
+
+async function splitSentence(sentence, signal) {
+  return typeof sentence === "string" ? (await api.words(sentence, signal)).words : sentence;
+}
+
+function usesQuestion() {
+  if (word() === undefined || !info.index) return null;
+  const question = { sentence: words(), position: view.position, k: SHOWN, layer: layer() };
+  if (layer() === "mix" && canMix()) question.weights = weights();
+  return { ...question, same_word: !view.everywhere };
+}
+
+/** Only of a word that the index has, which its neighbours tell. */
+function sensesQuestion() {
+  if (!uses.answer || uses.answer.unknown) return null;
+  const known = !view.everywhere || uses.answer.static.length > 0;
+  return known ? { word: word(), layer: layer() } : null;
+}
+
+const heatQuestion = () =>
+  isEmpty(view.other) || !words().length
+    ? null
+    : { a: words(), b: view.other, weights: weights() };
+
+const isQuery = (use) =>
+  use.position === view.position && use.words.join(" ") === words().join(" ");
+
+function showNeighbors({ neighbors, static: similar, unknown }) {
+  byId("uses-title").textContent = (view.everywhere ? say.nearestAny : say.nearest)(word());
+  byId("static-title").textContent = say.static(word());
+  byId("none").hidden = neighbors.length > 0;
+  inside("none", "p").textContent = (unknown ? say.notIndexed : say.noOther)(word());
+  showUses(inside("uses", "ol"), neighbors, chooseListed, (use) => go({ other: use.words }));
+  showStatic(inside("static", "ol"), similar);
+  byId("static").hidden = similar.length === 0;
+  relate();
+}
+
+function showMap(answer) {
+  const title = say.map(answer.word, answer.n_uses);
+  byId("senses").hidden = answer.n_uses === 0;
+  byId("map-title").textContent = title;
+  byId("senses-title").textContent = say.senses(answer.senses.length);
+  showSenses(inside("senses", "ul"), answer.senses, (sense) => map.single(sense), chooseListed);
+  map.show(answer.map, title);
+  relate();
+}
+
+/** Tell each list what the other knows: neighbours their sense, the map which uses are near. */
+function relate() {
+  const points = senses.answer?.map ?? [];
+  const near = uses.answer?.neighbors ?? [];
+  signUses(inside("uses", "ol"), new Map(points.map((use) => [use.id, use.sense])));
+  map.ring(new Set(near.map((use) => use.id)), points.find(isQuery)?.id);
+}
+
+// The page --------------------------------------------------------------------------------------
+
+async function render(focusWords = false) {
+  byId("notice").hidden = true;
+  byId("start").hidden = !isEmpty(view.sentence);
+  try {
+    info ??= await api.info();
+    showInfo();
+    await splitting.load(isEmpty(view.sentence) ? null : view.sentence);
+    pressWord(byId("words"), view.position);
+    if (focusWords) inside("words", "[tabindex='0']")?.focus();
+    showControls();
+    await Promise.all([loadNear(), heat.load(heatQuestion())]);
+  } catch (error) {
+    if (!isVoid(error)) complain(error.message);
+  }
+}
+
+async function loadNear() {
+  await uses.load(usesQuestion());
+  await senses.load(sensesQuestion());
+}
+
+function complain(message) {
+  inside("notice", "p").textContent = message;
+  byId("notice").hidden = false;
+}
+
+function showInfo() {
+  const about = [say.about(info), info.index && say.aboutIndex(info.index)];
+  byId("about").textContent = about.filter(Boolean).join(" · ");
+  byId("status").textContent = info.index ? "" : say.noIndex;
+  byId("copy-link").hidden = isEmpty(view.sentence) || !navigator.clipboard;
+  byId("compare").hidden = isEmpty(view.sentence);
+}
+
+/** The controls stay as they are under a reader's hands, which have set them already. */
+function showControls() {
+  const controls = byId("controls");
+  byId("choose").hidden = !words().length || word() !== undefined || !info.index;
+  controls.hidden = word() === undefined || !info.index;
+  byId("weights").hidden = layer() !== "mix" || !canMix();
+  if (controls.hidden || controls.contains(document.activeElement)) return;
+  showLayers(byId("layers"), layers(), layer(), (layer) => go({ layer }));
+  showWeights(byId("weights"), weights(), (weights) => go({ weights }, { small: true }));
+  showScope(byId("scope"), word(), view.everywhere, (everywhere) => go({ everywhere }));
+}
+
+function showExamples() {
+  inside("start", "ul").replaceChildren(...EXAMPLES.map((use) =>
+    element("li", {}, element("button", {
+      type: "button", class: "use context", onclick: () => chooseListed(use),
+    }, ...inContext(use.words, use.position)))));
+}
+
+function restore() {
+  if (byId("controls").contains(document.activeElement)) document.activeElement.blur();
+  takeKeyFromAddress();
+  view = readView();
+  fillIn(view);
+  render();
+}
+
+function translate() {
+  translatePage();
+  showExamples();
+  for (const panel of [uses, senses, heat]) panel.redraw();
+}
+
+function listen() {
+  byId("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    go({ sentence: byId("sentence").value.trim(), position: null }, { focusWords: true });
+  });
+  inside("compare", "form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    go({ other: byId("other").value.trim() });
+  });
+  inside("notice", "button").addEventListener("click", () => render());
+  inside("none", "button").addEventListener("click", () => go({ everywhere: true }));
+  byId("controls").addEventListener("submit", (event) => event.preventDefault());
+  byId("zoom-in").addEventListener("click", () => map.zoomIn());
+  byId("zoom-out").addEventListener("click", () => map.zoomOut());
+  byId("zoom-all").addEventListener("click", () => map.showAll());
+  byId("language").addEventListener("click", () => {
+    switchLanguage();
+    translate();
+    render();
+  });
+  byId("copy-link").addEventListener("click", copyLink);
+  document.addEventListener("busy", (event) => (byId("status").textContent = event.detail));
+  addEventListener("popstate", restore);
+}
+
+async function copyLink() {
+  const copied = await navigator.clipboard.writeText(location.href).then(() => true, () => false);
+  byId("status").textContent = copied ? say.copied : location.href;
+}
+
+listen();
+translate();
+restore();
