@@ -1,0 +1,150 @@
+"""`elmore serve`: the model over HTTP, and the explorer page."""
+
+import ctypes
+import signal
+import socket
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmore.cli.embed import Precision
+from elmore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client", "orjson")
+_MAX_CONNECTIONS = 1000  # what comes on top is told 503 at once
+_STOP_SECONDS = 30  # for requests in flight
+_M_ARENA_MAX = -8  # of malloc.h
+_ARENAS = 2
+
+
+def serve(
+    model: Annotated[str, typer.Option(help="A shipped name, a folder, or a weight file.")],
+    index: Annotated[
+        Path | None, typer.Option(help="A folder made by `elmore index`, for neighbours.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 8000,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="ELMORE_API_KEY",
+            show_envvar=True,
+            help="Asked of clients. Others see what stands on a command line, not the variable.",
+        ),
+    ] = None,
+    options: Annotated[
+        Path | None, typer.Option(help="The options file, if not beside the weights.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    precision: Annotated[
+        Precision, typer.Option(help="int8 is faster and off by about a hundredth.")
+    ] = Precision.FLOAT32,
+    max_words: Annotated[int | None, typer.Option(help="In one request, 4096.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="In one request, 1048576.")] = None,
+    batch_words: Annotated[
+        int | None, typer.Option(help="Computed together, 4096; fewer take less memory.")
+    ] = None,
+    queue_words: Annotated[
+        int | None, typer.Option(help="That may wait, 16384; clients beyond get 429.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
+) -> None:
+    """Answer over HTTP until Ctrl-C; the page is at /, the API's description at /openapi.json."""
+    _check_installed()
+    from elmore.embedder import Embedder
+    from elmore.search.index import Index
+    from elmore.serve.app import create_app
+    from elmore.serve.config import ServeConfig
+
+    limits = {
+        "max_words": max_words,
+        "max_bytes": max_bytes,
+        "batch_words": batch_words,
+        "queue_words": queue_words,
+    }
+    given = {name: value for name, value in limits.items() if value is not None}
+    config = ServeConfig.model_validate({"api_key": api_key, **given})
+    _share_memory()
+    with _bound(host, port) as listener:  # before the model, which may take a while to load
+        embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
+        name = Path(model).name
+        found = None if index is None else Index.open(index, embedder)
+        app = create_app(embedder, index=found, name=name, config=config)
+        at_home = ip_address(listener.getsockname()[0]).is_loopback
+        if not (quiet or api_key or at_home):
+            print(f"elmore: {host} is open to others, and no key is asked for.", file=sys.stderr)
+        welcome = f"{name} is served at {_address(host, listener)} (Ctrl-C stops)"
+        _run(app, listener, "" if quiet else welcome)
+
+
+def _share_memory() -> None:
+    """The engine's threads live as long as a batch. To each glibc would give memory of its own, up
+    to eight times as many as there are cores, and what one has freed the next could not use."""
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def _check_installed() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)}: not installed; pip install 'elmore[serve]'.")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that has its port but refuses clients until the server is ready for them."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind)
+    except OSError as error:
+        raise ConfigError(f"--host {host}: {error.strerror or error}.") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host} port {port}: {error.strerror or error}; choose others with --host and --port."
+        ) from None
+    return listener
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _run(app: "FastAPI", listener: socket.socket, welcome: str) -> None:
+    """Until a signal; requests in flight are finished."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Says when it is ready."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if welcome:
+                print(welcome, file=sys.stderr, flush=True)
+
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn stops by itself and then sends itself the signal again, which is to do nothing.
+        signal.signal(number, lambda *_: None)
+    Server(config).run(sockets=[listener])

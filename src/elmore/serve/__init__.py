@@ -1,0 +1,1 @@
+"""The HTTP API and the explorer page: one model, many clients."""

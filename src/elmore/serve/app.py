@@ -1,0 +1,84 @@
+"""The application: the routes behind their guard, the page, and a model that starts and stops with
+them. `uvicorn` or any other ASGI server can run it.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import Depends, FastAPI
+from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.staticfiles import StaticFiles
+
+from elmore import __version__
+from elmore.embedder import Embedder
+from elmore.search.index import Index
+from elmore.serve import problems, routes, search_routes
+from elmore.serve.auth import OPEN_FOLDER
+from elmore.serve.config import ServeConfig
+from elmore.serve.guard import Guard
+from elmore.serve.metrics import Measured
+from elmore.serve.schemas import HealthAnswer
+from elmore.serve.server import Server
+
+PAGE = Path(__file__).parent / "page"
+
+
+def create_app(
+    embedder: Embedder,
+    *,
+    index: Index | None = None,
+    name: str = "elmore",
+    config: ServeConfig | None = None,
+) -> FastAPI:
+    """Everything `elmore serve` serves; without an index there are no neighbours and no senses."""
+    if index is not None:
+        index.check_model(embedder)
+    server = Server(embedder, index, name, config or ServeConfig())
+    app = FastAPI(
+        title="elmore",
+        summary="Contextual word vectors over HTTP.",
+        version=__version__,
+        lifespan=_lifespan,
+        docs_url=None,  # both of FastAPI's pages load their scripts from elsewhere
+        redoc_url=None,
+        generate_unique_id_function=_function_name,
+    )
+    app.state.server = server
+    # The guard keeps the key; this says in the document that there is one.
+    told = [Depends(HTTPBearer(auto_error=False))] if server.config.api_key else []
+    app.include_router(routes.router, dependencies=told)
+    app.include_router(search_routes.router, dependencies=told)
+    _add_open_paths(app)
+    problems.install(app)
+    app.add_middleware(Guard, config=server.config)
+    app.add_middleware(Measured, metrics=server.metrics)  # the outer one: refusals count
+    return app
+
+
+def _function_name(route: APIRoute) -> str:
+    return route.name
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    server: Server = app.state.server
+    async with server.running():
+        yield
+
+
+def _add_open_paths(app: FastAPI) -> None:
+    """What needs no key: a sign of life, and the page, which asks for one."""
+
+    @app.get("/health")
+    async def health() -> HealthAnswer:
+        """Whether the server answers."""
+        return HealthAnswer()
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(PAGE / "index.html")
+
+    app.mount(OPEN_FOLDER, StaticFiles(directory=PAGE))

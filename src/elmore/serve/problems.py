@@ -1,0 +1,106 @@
+"""Everything that is not a 2xx: one line for people, a type for programs, always the same shape."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from elmore.errors import ElmoreError
+from elmore.serve.schemas import Problem, ProblemAnswer
+
+TYPES = {
+    400: "bad_request",
+    401: "wrong_key",
+    404: "not_found",
+    405: "wrong_method",
+    408: "too_slow",
+    413: "too_large",
+    422: "invalid",
+    429: "busy",
+    500: "internal",
+}
+
+_UNREADABLE = "The body cannot be read: it is not UTF-8, nested too deep, or has an endless number."
+
+
+class RefusedError(Exception):
+    """A request that is answered with a problem."""
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers
+
+    def answer(self) -> JSONResponse:
+        problem = Problem(message=self.message, type=TYPES.get(self.status, "error"))
+        content = ProblemAnswer(error=problem).model_dump()
+        return JSONResponse(content, self.status, self.headers)
+
+
+def too_large(what: str, found: int, most: int) -> RefusedError:
+    return RefusedError(413, f"The request has {found:,} {what}; at most {most:,} are taken.")
+
+
+def busy(seconds: int) -> RefusedError:
+    message = f"The queue is full; try again in {seconds} s."
+    return RefusedError(429, message, {"Retry-After": str(seconds)})
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """A route's problems, as FastAPI's `responses` wants them."""
+    said: dict[int | str, dict[str, Any]] = {s: {"model": ProblemAnswer} for s in statuses}
+    if 429 in said:
+        seconds = {"description": "Seconds.", "schema": {"type": "integer"}}
+        said[429]["headers"] = {"Retry-After": seconds}
+    return said
+
+
+def install(app: FastAPI) -> None:
+    """Have every kind of failure answered in this shape."""
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(ElmoreError, _user)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _bug)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RefusedError)
+    return error.answer()
+
+
+async def _user(_: Request, error: Exception) -> JSONResponse:
+    return RefusedError(422, str(error)).answer()
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Without the input itself, which may be long, secret, or impossible to write."""
+    assert isinstance(error, RequestValidationError)
+    lines = dict.fromkeys(_line(found) for found in error.errors())
+    return RefusedError(422, "; ".join(lines) + ".").answer()
+
+
+def _line(found: dict[str, Any]) -> str:
+    if found["type"] == "json_invalid":
+        return f"The body is not JSON: {found['ctx']['error']} at character {found['loc'][1]}"
+    place = _place(found["loc"][1:])
+    if not place:
+        return "The body should be a JSON object, sent as Content-Type: application/json"
+    return f"{place}: {found['msg']}"
+
+
+def _place(parts: Iterable[int | str]) -> str:
+    """Field names and positions; pydantic also names the branches of its unions."""
+    return ".".join(str(part) for part in parts if str(part).replace("_", "").isalnum())
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    message = _UNREADABLE if error.status_code == 400 else f"{error.detail}."
+    return RefusedError(error.status_code, message, dict(error.headers or {})).answer()
+
+
+async def _bug(_: Request, error: Exception) -> JSONResponse:
+    return RefusedError(500, "The server failed; its log says how.").answer()

@@ -1,0 +1,148 @@
+"""The routes that need a model but no index: words, vectors, cosines, OpenAI's shape, and how the
+server is.
+"""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from elmore import __version__
+from elmore.embedder import Vectors
+from elmore.errors import ConfigError, InputError
+from elmore.serve import vectors
+from elmore.serve.metrics import MEDIA_TYPE
+from elmore.serve.problems import documented, too_large
+from elmore.serve.schemas import (
+    EmbedAnswer,
+    EmbedRequest,
+    InfoAnswer,
+    Limits,
+    OpenAIAnswer,
+    OpenAIRequest,
+    SimilarityAnswer,
+    SimilarityRequest,
+    WordsAnswer,
+    WordsRequest,
+)
+from elmore.serve.server import TheServer
+
+MAX_PAIRS = 1 << 16
+"""Of words in `/similarity`; a picture of more could not be looked at."""
+BODY_PROBLEMS = (400, 401, 408, 413, 422)
+MODEL_PROBLEMS = (*BODY_PROBLEMS, 429)
+LENGTHS = "X-Sentence-Lengths"
+
+router = APIRouter()
+
+_BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+_EMBED_CONTENT: dict[str, Any] = {
+    "description": f"JSON, or by the Accept header NumPy's bytes: {vectors.NPY} has all sentences "
+    f"end to end (layers, words, dim), with {LENGTHS} saying how many words each has; "
+    f"{vectors.NPZ} has an array a sentence, named 0, 1, …",
+    "content": {vectors.NPY: _BINARY, vectors.NPZ: _BINARY},
+}
+
+
+@router.post("/words", responses=documented(*BODY_PROBLEMS))
+async def words(asked: WordsRequest, server: TheServer) -> WordsAnswer:
+    """Split a text into words; the model is not asked."""
+    (read,) = await server.read([asked.text])
+    return WordsAnswer(words=read.words, spans=[list(span) for span in read.spans or []])
+
+
+@router.post(
+    "/embed",
+    response_model=EmbedAnswer,
+    responses={200: _EMBED_CONTENT, **documented(*MODEL_PROBLEMS)},
+)
+async def embed(
+    request: Request,
+    asked: EmbedRequest,
+    server: TheServer,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+) -> Response:
+    """A vector of every layer for every word, or one layer's, or a mix of all: γ Σ s_j h_j."""
+    n_layers, dim = server.embedder.n_layers, server.embedder.dim
+    choose = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma)
+    reads = await server.read(asked.sentences)
+    found = await server.embed(request, reads)
+    layers = await run_in_threadpool(lambda: [choose(some) for some in found])
+    match media := vectors.media_type(accept):
+        case vectors.NPY:
+            kept = n_layers if asked.layers == "all" else 1
+            pieces = await run_in_threadpool(vectors.npy_pieces, layers, dim, kept)
+        case vectors.NPZ:
+            pieces = await run_in_threadpool(vectors.npz_pieces, layers)
+        case _:
+            pieces = vectors.json_pieces({"model": server.name, "dim": dim}, reads, layers)
+    lengths = ",".join(str(len(read.words)) for read in reads)
+    return StreamingResponse(pieces, media_type=media, headers={LENGTHS: lengths})
+
+
+@router.post("/similarity", response_model=SimilarityAnswer, responses=documented(*MODEL_PROBLEMS))
+async def similarity(request: Request, asked: SimilarityRequest, server: TheServer) -> Response:
+    """The cosine of every word of one sentence with every word of another, layer by layer."""
+    weights = vectors.mix_weights(asked.weights, server.embedder.n_layers)
+    reads = await server.read([asked.a, asked.b])
+    n_pairs = len(reads[0].words) * len(reads[1].words)
+    if n_pairs > MAX_PAIRS:
+        raise too_large("pairs of words", n_pairs, MAX_PAIRS)
+    a, b = await server.embed(request, reads)
+    layers = await run_in_threadpool(vectors.cosines, a, b, weights)
+    answer = {"words_a": reads[0].words, "words_b": reads[1].words, "layers": layers}
+    return Response(vectors.to_json(answer), media_type=vectors.JSON)
+
+
+@router.post("/v1/embeddings", response_model=OpenAIAnswer, responses=documented(*MODEL_PROBLEMS))
+async def openai_embeddings(request: Request, asked: OpenAIRequest, server: TheServer) -> Response:
+    """One vector a text, the mean over its words and the model's layers, in OpenAI's shape."""
+    if asked.dimensions not in (None, server.embedder.dim):
+        dim = server.embedder.dim
+        raise ConfigError(f"dimensions is {asked.dimensions}; the model's vectors have {dim}.")
+    inputs = [asked.input] if isinstance(asked.input, str) else asked.input
+    reads = await server.read(inputs)
+    for i, read in enumerate(reads):
+        if not read.words:
+            raise InputError(f"input.{i}: has no words, so no mean.")
+    found = await server.embed(request, reads)
+    rows = await run_in_threadpool(_openai_rows, found, asked.encoding_format == "base64")
+    n_words = sum(len(read.words) for read in reads)
+    usage = {"prompt_tokens": n_words, "total_tokens": n_words}
+    answer = {"object": "list", "data": rows, "model": server.name, "usage": usage}
+    return Response(vectors.to_json(answer), media_type=vectors.JSON)
+
+
+def _openai_rows(found: list[Vectors], as_base64: bool) -> list[dict[str, Any]]:
+    means = [vectors.mean_vector(layers) for layers in found]
+    encoded = map(vectors.to_base64, means) if as_base64 else means
+    return [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(encoded)]
+
+
+@router.get("/info", responses=documented(401))
+async def info(server: TheServer) -> InfoAnswer:
+    """Which model this is, what it is limited to, and what its index holds."""
+    config, embedder = server.config, server.embedder
+    return InfoAnswer(
+        name=server.name,
+        dim=embedder.dim,
+        n_layers=embedder.n_layers,
+        fingerprint=embedder.fingerprint,
+        precision=embedder.precision,
+        version=__version__,
+        limits=Limits(
+            bytes=config.max_bytes, sentences=config.max_sentences, words=config.max_words
+        ),
+        index=None if server.searching is None else server.searching.info(),
+    )
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **documented(401)},
+)
+async def metrics(server: TheServer) -> Response:
+    """Counts and times for Prometheus."""
+    return Response(server.metrics.page(), headers={"Content-Type": MEDIA_TYPE})

@@ -1,0 +1,145 @@
+"""The index as the routes ask it: nearest uses in one thread; senses, which take longer, in
+another, and those found once are kept.
+"""
+
+# L layers, D vector dim
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from elmore.embedder import Vectors
+from elmore.errors import ConfigError, InputError
+from elmore.search.index import Index
+from elmore.search.uses import Senses, WordMap
+from elmore.search.uses import Use as FoundUse
+from elmore.serve.config import ServeConfig
+from elmore.serve.lane import Lane
+from elmore.serve.problems import RefusedError
+from elmore.serve.schemas import (
+    IndexInfo,
+    Layer,
+    MapPoint,
+    Neighbor,
+    NeighborsAnswer,
+    NeighborsRequest,
+    Sense,
+    SensesAnswer,
+    Use,
+    WordAt,
+    WordScore,
+)
+
+_KEPT_SENSES = 64  # answers; some tens of kilobytes each
+
+
+class Searching:
+    """An index and the threads that search it."""
+
+    def __init__(self, index: Index, config: ServeConfig):
+        self._index = index
+        self._neighbors = Lane("neighbors", config.queue_searches)
+        self._senses = Lane("senses", config.queue_searches)
+        self._kept: OrderedDict[tuple[str, Layer], bytes] = OrderedDict()
+
+    def close(self) -> None:
+        self._neighbors.close()
+        self._senses.close()
+
+    def warm_up(self) -> None:
+        """Tables are made and libraries loaded when they are first needed: now."""
+        for word in self._index.words[:1]:
+            self._index.static_neighbors(word)
+            with suppress(InputError):  # without scikit-learn the rest can be served all the same
+                self._index.senses(word)
+
+    def info(self) -> IndexInfo:
+        index = self._index
+        return IndexInfo(
+            n_words=len(index.words),
+            n_uses=index.n_uses,
+            n_sentences=index.n_sentences,
+            layers=[*index.layers, "mix"],
+        )
+
+    def spelling(self, word: str) -> str | None:
+        """The word as it is indexed, as written or in lower case."""
+        return next((form for form in (word, word.lower()) if form in self._index), None)
+
+    async def neighbors(
+        self, asked: NeighborsRequest, words: list[str], layers: Vectors
+    ) -> NeighborsAnswer:
+        """`layers`, (L, D), are those of the word asked about."""
+        return await self._neighbors.run(lambda: self._find(asked, words, layers))
+
+    def _find(self, asked: NeighborsRequest, words: list[str], layers: Vectors) -> NeighborsAnswer:
+        known = self.spelling(words[asked.position])
+        found = self._index.neighbors_of(
+            layers,
+            known if asked.same_word else None,
+            asked.k,
+            layer=_seen_by(asked.layer, asked.weights),
+            without=[words],
+        )
+        static = [] if known is None else self._index.static_neighbors(known, asked.k)
+        return NeighborsAnswer(
+            query=WordAt(words=words, position=asked.position),
+            neighbors=[Neighbor(**_place(near.use), score=min(near.score, 1.0)) for near in found],
+            static=[WordScore(word=near.word, score=near.score) for near in static],
+        )
+
+    async def senses(self, word: str, layer: Layer) -> bytes:
+        """A `SensesAnswer` as JSON."""
+        known = self.spelling(word)
+        if known is None:
+            raise not_indexed(word)
+        if (kept := self._kept.get((known, layer))) is not None:
+            self._kept.move_to_end((known, layer))
+            return kept
+        answer = await self._senses.run(lambda: self._tell_apart(known, layer))
+        self._kept[known, layer] = answer
+        if len(self._kept) > _KEPT_SENSES:
+            self._kept.popitem(last=False)
+        return answer
+
+    def _tell_apart(self, word: str, layer: Layer) -> bytes:
+        found = self._index.senses(word, layer=layer)
+        return _senses_answer(found, self._index.map(word, layer)).model_dump_json().encode()
+
+
+def not_indexed(word: str) -> RefusedError:
+    shown = word if len(word) <= 40 else f"{word[:40]}…"
+    return RefusedError(404, f"{shown!r} is not a word of this server's index.")
+
+
+def _seen_by(layer: Layer, weights: Sequence[float] | None) -> Layer | Sequence[float]:
+    if weights is None:
+        return layer
+    if layer != "mix":
+        raise ConfigError(f"weights are those of a mix, but the layer asked for is {layer}.")
+    return weights
+
+
+def _senses_answer(found: Senses, points: WordMap) -> SensesAnswer:
+    return SensesAnswer(
+        word=found.word,
+        n_uses=found.n_uses,
+        senses=[
+            Sense(
+                size=sense.size,
+                typical=[Use(**_place(use)) for use in sense.typical],
+                characteristic=list(sense.characteristic),
+            )
+            for sense in found.senses
+        ],
+        map=[
+            MapPoint(**_place(use), x=x, y=y, sense=sense)
+            for use, (x, y), sense in zip(
+                points.uses, points.points.tolist(), points.senses.tolist(), strict=True
+            )
+        ],
+    )
+
+
+def _place(use: FoundUse) -> dict[str, Any]:
+    return {"id": use.id, "words": list(use.words), "position": use.position}

@@ -1,0 +1,88 @@
+"""What the routes share: the model behind its batcher, the index, the limits, the metrics."""
+
+# L layers, n words, D vector dim
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from elmore.embedder import Embedder, Vectors
+from elmore.search.index import Index
+from elmore.serve.batcher import Batcher
+from elmore.serve.config import ServeConfig
+from elmore.serve.metrics import Metrics
+from elmore.serve.problems import RefusedError
+from elmore.serve.searching import Searching
+from elmore.serve.texts import Read, read_all
+
+T = TypeVar("T")
+_CLIENT_GONE = 499  # nobody sees it but the metrics
+
+
+class Server:
+    """One model and what stands around it."""
+
+    def __init__(self, embedder: Embedder, index: Index | None, name: str, config: ServeConfig):
+        self.embedder, self.name, self.config = embedder, name, config
+        self.metrics = Metrics()
+        self.batcher = Batcher(self._compute, config, self.metrics)
+        self.searching = None if index is None else Searching(index, config)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Ready for requests, until the block ends."""
+        await run_in_threadpool(self._warm_up)
+        async with self.batcher:
+            yield
+        if self.searching is not None:
+            self.searching.close()
+
+    def _warm_up(self) -> None:
+        """What would otherwise be done while the first client waits."""
+        self._compute([["the"]])
+        assert self.embedder.fingerprint
+        if self.searching is not None:
+            self.searching.warm_up()
+
+    def _compute(self, sentences: list[list[str]]) -> list[Vectors]:
+        found = self.embedder.embed(sentences, batch_words=self.config.batch_words)
+        return [embedding.layers for embedding in found]
+
+    async def read(self, sentences: Sequence[str | list[str]]) -> list[Read]:
+        """In a thread: a megabyte of text takes a while, in which others are served."""
+        return await run_in_threadpool(read_all, sentences, self.config)
+
+    async def embed(self, request: Request, reads: list[Read]) -> list[Vectors]:
+        """(L, n, D) of each sentence, unless the client leaves."""
+        return await unless_gone(request, self.batcher.embed([read.words for read in reads]))
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for it as long as somebody waits for the answer; otherwise it is taken back."""
+    task = asyncio.create_task(work)
+    gone = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise RefusedError(_CLIENT_GONE, "The client has gone.")
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """The body has been read, so the connection has nothing to say but that it ended."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _server(request: Request) -> Server:
+    server: Server = request.app.state.server
+    return server
+
+
+TheServer = Annotated[Server, Depends(_server)]
