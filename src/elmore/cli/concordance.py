@@ -1,0 +1,60 @@
+"""Uses as lines of a terminal, the word in the middle and as much of its sentence as there is room
+for. Widths are those of the screen: a Chinese character takes two places.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from elmore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from elmore.search.space import Layer
+    from elmore.search.uses import Use
+
+_CUT = "…"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # a corpus is not to move the cursor
+
+
+def line(use: "Use", width: int) -> Text:
+    """`width` places wide, the word highlighted and always beginning at the same place."""
+    left_room = (width * 9) // 20
+    left = _last(_shown(use.words[: use.position]), left_room - 1)
+    word = _first(_shown([use.word]), width - left_room - 1)  # and a space
+    right = _first(_shown(use.words[use.position + 1 :]), width - left_room - cell_len(word) - 1)
+    padding = " " * (left_room - 1 - cell_len(left))
+    return Text.assemble(padding, left, " ", (word, "bold reverse"), " ", right)
+
+
+def layer_of(value: str) -> "Layer":
+    """mix, a number, or weights with commas between them."""
+    if value == "mix":
+        return "mix"
+    try:
+        return int(value) if value.isdecimal() else [float(part) for part in value.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"--layer is {value!r}; expected mix, a layer's number, or weights: 0.2,0.5,0.3."
+        ) from None
+
+
+def _shown(words: "tuple[str, ...] | list[str]") -> str:
+    return _CONTROL.sub("·", " ".join(words).encode("utf-8", "replace").decode())
+
+
+def _first(text: str, room: int) -> str:
+    if cell_len(text) <= room:
+        return text
+    while text and cell_len(text) >= room:
+        text = text[: min(len(text) - 1, room)]
+    return text + _CUT if room > 0 else ""
+
+
+def _last(text: str, room: int) -> str:
+    if cell_len(text) <= room:
+        return text
+    while text and cell_len(text) >= room:
+        text = text[-min(len(text) - 1, room) :] if len(text) > 1 else ""
+    return _CUT + text

@@ -1,0 +1,73 @@
+"""`elmore neighbors`: the uses of an index that are most like a word in a sentence."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmore.errors import InputError
+
+if TYPE_CHECKING:
+    from elmore.search.uses import Neighbor, StaticNeighbor
+
+_BESIDE = 22  # places for the static neighbours and the scores
+
+
+def neighbors(
+    folder: Annotated[Path, typer.Argument(help="What `elmore index` has made.")],
+    sentence: Annotated[str, typer.Argument(help="The sentence; it is split into words.")],
+    word: Annotated[str, typer.Option(help="The word in it to look at.")],
+    k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 10,
+    layer: Annotated[
+        str, typer.Option(help="mix, a number, or weights: 0.2,0.5,0.3; if the index has them.")
+    ] = "mix",
+    all_words: Annotated[
+        bool, typer.Option("--all-words", help="Uses of any word, not of this one only.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="The index's model, if it is not where it was.")
+    ] = None,
+) -> None:
+    """Show the nearest uses of a word in a sentence, and the nearest words without one."""
+    from elmore.cli.concordance import layer_of
+    from elmore.embedder import Embedder
+    from elmore.search.index import Index
+    from elmore.search.manifest import ModelSource
+    from elmore.text.tokenize import words
+
+    chosen, found = layer_of(layer), words(sentence)
+    if word not in found:
+        raise InputError(f"{word!r} is not a word of the sentence; its words are {found}.")
+    index = Index.open(folder)
+    source = index.manifest.source or ModelSource(name=model or "")
+    if model is not None:
+        source = source.model_copy(update={"name": model})
+    if not source.name:
+        raise InputError(f"{folder}: it does not say where its model is; give --model.")
+    embedder = Embedder.load(source.name, options=source.options, precision=source.precision)
+    index = Index.open(folder, embedder)
+    near = index.neighbors(found, found.index(word), k, layer=chosen, same_word=not all_words)
+    known = word if word in index else word.lower()
+    _show(near, index.static_neighbors(known, k) if known in index else [])
+
+
+def _show(near: "list[Neighbor]", static: "list[StaticNeighbor]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from elmore.cli.concordance import line
+
+    console = Console(highlight=False)
+    table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("cosine", justify="right")
+    table.add_column("nearest uses", no_wrap=True)
+    table.add_column("without context", no_wrap=True)
+    for i in range(max(len(near), len(static))):
+        hit = near[i] if i < len(near) else None
+        table.add_row(
+            f"{hit.score:.3f}" if hit else "",
+            line(hit.use, console.width - 2 - len("cosine") - _BESIDE) if hit else "",
+            Text(static[i].word) if i < len(static) else "",
+        )
+    console.print(table)

@@ -1,0 +1,111 @@
+"""Nearest uses among millions without looking at all of them: uses fall into cells round centres,
+and only the cells nearest to the query are searched, in few dimensions and eight bits. What is
+found is a list of candidates; the stored vectors decide.
+"""
+
+# K kept layers, D vector dim
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from elmore.atomic import atomic_folder
+from elmore.embedder import Vectors
+from elmore.errors import InputError
+from elmore.search.manifest import Manifest
+from elmore.search.segment import Ints, Segment
+from elmore.search.space import Query, equal_mix, one_layer, unit
+from elmore.search.writer import Writer
+
+LEAST_USES = 50_000
+"""Fewer are scanned one and all in the same time."""
+_DIM = 128
+_PROBES = 128  # cells looked at
+_TRAINING_USES_A_CELL = 40
+_CHUNK = 65_536
+
+
+def is_finished(manifest: Manifest) -> bool:
+    """Nothing is left to be approximated."""
+    uses = manifest.segments[0].uses if manifest.segments else 0
+    return manifest.approximate is not None or uses < LEAST_USES
+
+
+def approximate(writer: Writer) -> None:
+    """Indexes over the first segment: one for the mix, and one for each layer if there are more."""
+    if is_finished(writer.manifest):
+        return
+    segment = writer.segments()[0]
+    target = writer.folder / segment.state.name.replace("segment", "approximate")
+    with atomic_folder(target) as folder:
+        for name, weights in _views(writer.manifest.n_kept):
+            faiss().write_index(_built(segment, weights), str(folder / name))
+    writer.commit(approximate=target.name)
+
+
+def _views(n_kept: int) -> Iterator[tuple[str, Vectors]]:
+    yield "mix.faiss", equal_mix(n_kept)
+    if n_kept > 1:
+        for k in range(n_kept):
+            yield f"kept-{k}.faiss", one_layer(k, n_kept)
+
+
+def _built(segment: Segment, weights: Vectors) -> Any:
+    n, dim = segment.state.uses, segment.codec.dim
+    n_cells = 1 << round(np.log2(2 * np.sqrt(n)))
+    fewer = f"PCA{_DIM}," if dim > _DIM else ""
+    index = faiss().index_factory(dim, f"{fewer}IVF{n_cells},SQ8", faiss().METRIC_INNER_PRODUCT)
+    step = max(1, n // (_TRAINING_USES_A_CELL * n_cells))
+    index.train(unit(segment.vectors(np.arange(0, n, step), weights)))
+    for begin in range(0, n, _CHUNK):
+        index.add(unit(segment.vectors(slice(begin, begin + _CHUNK), weights)))
+    return index
+
+
+class Approximate:
+    """The indexes of a folder, each loaded when it is first asked."""
+
+    def __init__(self, folder: Path, n_kept: int):
+        self._folder = folder
+        self._views = dict(_views(n_kept))
+        self._loaded: dict[str, Any] = {}
+        self._loading = Lock()
+
+    def candidates(self, query: Query, n: int) -> Ints:
+        """Rows of the first segment, the likeliest n or some more, in no order."""
+        found = [self._search(name, query, n) for name in self._fitting(query.weights)]
+        rows = np.unique(np.concatenate(found))
+        return rows[rows >= 0]  # faiss fills up with -1
+
+    def _fitting(self, weights: Vectors) -> list[str]:
+        """The index of just this view; for a mix that has none, those of all its parts."""
+        total = weights / weights.sum() if weights.sum() > 0 else weights
+        for name, view in self._views.items():
+            if np.allclose(total, view):
+                return [name]
+        return [name for name, view in self._views.items() if weights @ view > 0] or ["mix.faiss"]
+
+    def _search(self, name: str, query: Query, n: int) -> Ints:
+        index = self._index(name)
+        cells = faiss().SearchParametersIVF(nprobe=_PROBES)
+        if isinstance(index, faiss().IndexPreTransform):
+            cells = faiss().SearchParametersPreTransform(index_params=cells)
+        _, rows = index.search(query.seen(self._views[name])[None], n, params=cells)
+        found: Ints = rows[0]
+        return found
+
+    def _index(self, name: str) -> Any:
+        with self._loading:
+            if name not in self._loaded:
+                self._loaded[name] = faiss().read_index(str(self._folder / name))
+            return self._loaded[name]
+
+
+def faiss() -> Any:
+    try:
+        import faiss as library
+    except ImportError:
+        raise InputError("Searching needs: pip install 'elmore[search]'") from None
+    return library

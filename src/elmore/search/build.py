@@ -1,0 +1,296 @@
+"""A corpus into an index: read once to count, once to embed, and committed as it goes, so that a
+build that was stopped goes on where it was. In the end the uses of each word are put together.
+"""
+
+# K kept layers, n words, D vector dim
+import random
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from elmore.atomic import atomic_folder
+from elmore.dump.signals import StopSignals
+from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.errors import ConfigError, InputError
+from elmore.search.approximate import approximate, faiss, is_finished
+from elmore.search.compact import compact
+from elmore.search.manifest import (
+    Manifest,
+    ModelSource,
+    Reading,
+    read_manifest,
+    write_manifest,
+)
+from elmore.search.plan import COUNTS, WORDS, Plan, WordChoice, choose_words, read_counts
+from elmore.search.space import CENTRE, read_space
+from elmore.search.writer import Writer
+from elmore.store.keep import KeepProjection, described, keep_of, select
+from elmore.store.precision import PRECISIONS, Precision
+from elmore.store.words import pack, read_all
+
+COMMIT_BYTES = 128_000_000
+"""Of vectors in memory, and what a kill would lose."""
+COMMIT_SECONDS = 60.0
+_SHOW_SECONDS = 0.2
+_SAMPLE_SENTENCES = 1000
+
+Keeping = int | str
+"""A layer's number, "mix" for the mean of all layers, "all", or what a store calls `keep`."""
+
+
+@dataclass(slots=True)
+class BuildProgress:
+    """How far a build has come."""
+
+    stage: str = "counting"
+    """counting, embedding, grouping, and then approximating"""
+    read: int = 0
+    """Sentences of the corpus."""
+    sentences: int = 0
+    """Those in it, once they are counted."""
+    words: int = 0
+    """Embedded in this run."""
+    uses: int = 0
+    """Kept in this run."""
+    seconds: float = 0.0
+
+
+Watch = Callable[[BuildProgress], None]
+
+
+class BuildConfig(NamedTuple):
+    """What is asked of a build; an index that is there must be of the same."""
+
+    keep: Keeping
+    precision: Precision
+    words: WordChoice
+    max_uses: int
+    source: ModelSource | None
+
+
+def build(
+    corpus: Iterable[Sentence], embedder: Embedder, path: Path, config: BuildConfig, watch: Watch
+) -> None:
+    """Make an index, or go on with one that was not finished."""
+    if iter(corpus) is corpus:
+        raise InputError(
+            "The corpus can be read only once, but a build reads it twice; give a list, or an "
+            "object whose __iter__ begins anew."
+        )
+    faiss()  # better missed now than when hours have passed
+    progress = _Progress(watch)
+    if path.exists():
+        _check_same(path, embedder, config)
+    else:
+        _create(corpus, embedder, path, config, progress)
+    with Writer(path) as writer:
+        if not writer.manifest.reading.complete:
+            _Filling(writer, embedder, progress).run(corpus)
+        progress.enter("grouping")
+        compact(writer)
+        progress.enter("approximating")
+        approximate(writer)
+        progress.show()
+
+
+class _Progress:
+    """Tells of the progress, not too often."""
+
+    def __init__(self, watch: Watch):
+        self.now, self._watch = BuildProgress(), watch
+        self._begin = self._shown = monotonic()
+
+    def enter(self, stage: str) -> None:
+        self.now.stage = stage
+        self.show()
+
+    def show_sometimes(self) -> None:
+        if monotonic() - self._shown > _SHOW_SECONDS:
+            self.show()
+
+    def show(self) -> None:
+        self._shown = monotonic()
+        self.now.seconds = self._shown - self._begin
+        self._watch(self.now)
+
+
+# A new index --------------------------------------------------------------------------------------
+
+
+def _create(
+    corpus: Iterable[Sentence],
+    embedder: Embedder,
+    path: Path,
+    config: BuildConfig,
+    progress: _Progress,
+) -> None:
+    manifest = _manifest(embedder, config)
+    counts, sample = _count(corpus, progress)
+    if not counts:
+        raise InputError("The corpus has no words.")
+    chosen = choose_words(counts, config.words)
+    centre = _centre(embedder, sample, manifest, counts)
+    manifest = manifest.model_copy(
+        update={"listed_words": len(chosen), "reading": Reading(of=progress.now.sentences)}
+    )
+    with atomic_folder(path) as folder:
+        (folder / WORDS).write_bytes(pack(list(chosen)))
+        (folder / COUNTS).write_bytes(np.array(list(chosen.values()), np.int64).tobytes())
+        (folder / CENTRE).write_bytes(centre.tobytes())
+        write_manifest(folder, manifest)
+
+
+def _manifest(embedder: Embedder, config: BuildConfig) -> Manifest:
+    if config.precision not in PRECISIONS:
+        raise ConfigError(f"precision is {config.precision!r}; expected {', '.join(PRECISIONS)}.")
+    if config.max_uses < 1:
+        raise ConfigError(f"max_uses is {config.max_uses}; expected 1 or more.")
+    keep = keep_of(_as_stores_say(config.keep), embedder.n_layers)
+    assert not isinstance(keep, KeepProjection)  # no string names one
+    return Manifest(
+        fingerprint=embedder.fingerprint,
+        source=config.source,
+        n_layers=embedder.n_layers,
+        dim=embedder.dim,
+        keep=keep,
+        precision=config.precision,
+        any_word=config.words is None,
+        listed_words=0,
+        max_uses=config.max_uses,
+    )
+
+
+def _as_stores_say(keep: Keeping) -> str:
+    return "average" if keep == "mix" else str(keep)
+
+
+def _count(corpus: Iterable[Sentence], progress: _Progress) -> tuple[Counter[str], list[list[str]]]:
+    """How often each word occurs, and a sample of the sentences."""
+    counts: Counter[str] = Counter()
+    sample: list[list[str]] = []
+    chance = random.Random(0)
+    now = progress.now
+    for number, read in enumerate(read_all(corpus)):
+        counts.update(read.words)
+        if len(sample) < _SAMPLE_SENTENCES:
+            sample.append(read.words)
+        elif (place := chance.randrange(number + 1)) < _SAMPLE_SENTENCES:
+            sample[place] = read.words
+        now.read = now.sentences = number + 1
+        progress.show_sometimes()
+    return counts, sample
+
+
+def _centre(
+    embedder: Embedder, sample: list[list[str]], manifest: Manifest, counts: Counter[str]
+) -> Vectors:
+    """The mean of each kept layer, (K, D), a word counted at most `max_uses` times."""
+    total, weight = np.zeros(()), 0.0
+    for embedding in embedder.stream(sample):
+        shares = np.array([min(1.0, manifest.max_uses / counts[w]) for w in embedding.words])
+        kept = select(manifest.keep, embedding.layers, None)  # (K, n, D)
+        total = total + np.einsum("n,knd->kd", shares, kept, dtype=np.float64)
+        weight += float(shares.sum())
+    return (total / weight).astype(np.float32)
+
+
+def _check_same(path: Path, embedder: Embedder, config: BuildConfig) -> None:
+    """Going on is only possible with what the build was begun with."""
+    there, asked = read_manifest(path), _manifest(embedder, config)
+    if there.reading.complete and len(there.segments) < 2 and is_finished(there):
+        raise InputError(f"{path} is complete already; add to it, or choose another name.")
+    for name in ("fingerprint", "keep", "precision", "max_uses", "any_word"):
+        before, now = getattr(there, name), getattr(asked, name)
+        if before != now:
+            if name == "keep":
+                before, now = described(before), described(now)
+            raise InputError(
+                f"{path}: a build that was stopped has {name} {before}, not {now}; go on with "
+                "what it was begun with, or choose another name."
+            )
+
+
+# Embedding ----------------------------------------------------------------------------------------
+
+
+class _Ahead(NamedTuple):
+    """A sentence that the embedder has been given and not yet given back."""
+
+    packed: bytes
+    positions: list[int]
+    reading: Reading
+    """As it is when the sentence is there."""
+
+
+class _Filling:
+    """Embeds the sentences that have uses to keep, from where the last commit was."""
+
+    def __init__(self, writer: Writer, embedder: Embedder, progress: _Progress):
+        self.writer, self.embedder, self.progress = writer, embedder, progress
+        self.space = read_space(writer.folder, writer.manifest)
+        self.done = self.read = writer.manifest.reading
+        self.pending, self.last = writer.pending(), monotonic()
+        self.ahead: deque[_Ahead] = deque()
+        progress.now.sentences = self.done.of
+
+    def run(self, corpus: Iterable[Sentence]) -> None:
+        self.progress.enter("embedding")
+        stream = self.embedder.stream(self._planned(corpus))
+        with StopSignals() as stop:
+            while True:
+                try:
+                    with stop.allowed():
+                        embedding = next(stream, None)
+                except BaseException as error:
+                    self._commit(self.done)
+                    error.add_note("What was computed is kept: run it again to go on.")
+                    raise
+                if embedding is None:
+                    break
+                self._take(embedding)
+            self._commit(self.read.model_copy(update={"complete": True}))
+
+    def _planned(self, corpus: Iterable[Sentence]) -> Iterator[list[str]]:
+        plan = Plan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
+        before, number, crc = self.done, 0, 0
+        for read in read_all(corpus):
+            number, crc = number + 1, zlib.crc32(read.packed, crc)
+            positions = plan.positions(read.words)
+            if number <= before.sentences:
+                if number == before.sentences and crc != before.crc32:
+                    raise self._other_corpus()
+                continue
+            self.read = Reading(sentences=number, crc32=crc, of=before.of)
+            if positions:
+                self.ahead.append(_Ahead(read.packed, positions, self.read))
+                yield read.words
+        if number < before.sentences:
+            raise self._other_corpus()
+
+    def _take(self, embedding: Embedding) -> None:
+        packed, positions, self.done = self.ahead.popleft()
+        layers = embedding.layers[:, positions]  # (L, m, D)
+        self.pending.add(embedding.words, packed, positions, self.space.kept(layers), layers[0])
+        now = self.progress.now
+        now.read = self.done.sentences
+        now.words += len(embedding.words)
+        now.uses += len(positions)
+        self.progress.show_sometimes()
+        if self.pending.n_bytes >= COMMIT_BYTES or monotonic() - self.last > COMMIT_SECONDS:
+            self._commit(self.done)
+
+    def _commit(self, reading: Reading) -> None:
+        self.writer.add(self.pending, reading=reading)
+        self.pending, self.last = self.writer.pending(), monotonic()
+
+    def _other_corpus(self) -> InputError:
+        return InputError(
+            f"{self.writer.folder}: the build was stopped after {self.done.sentences:,} sentences, "
+            "and this corpus does not begin with them; give the corpus it was begun with."
+        )

@@ -1,0 +1,129 @@
+"""Many segments into one: uses of a word side by side again, each sentence once, and without what
+has been deleted. Vectors are copied as they are stored, some thousands at a time.
+"""
+
+# K kept layers, n uses, D vector dim, S sentences
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.search.manifest import SegmentState
+from elmore.search.segment import Ints, Segment, Table, write_segment
+from elmore.search.writer import Writer
+from elmore.store.precision import Stored
+
+_CHUNK = 16_384
+
+
+class _Uses(NamedTuple):
+    """Uses of several segments in one table, all (n,)."""
+
+    word: Ints
+    sentence: Ints
+    position: Ints
+    segment: Ints
+    row: Ints
+
+    def take(self, places: Ints | NDArray[np.bool_]) -> "_Uses":
+        return _Uses(*(column[places] for column in self))
+
+
+def compact(writer: Writer) -> None:
+    """Merge all segments if there is anything to gain; approximate indexes go with the old one."""
+    states = writer.manifest.segments
+    if len(states) < 2 and not any(state.deleted for state in states):
+        return
+    target = writer.next_segment()
+    merged = merge(writer.segments(), target)
+    writer.commit(
+        segments=() if merged is None else (merged,),
+        next_segment=writer.manifest.next_segment + 1,
+        approximate=None,
+    )
+
+
+def merge(segments: Sequence[Segment], target: Path) -> SegmentState | None:
+    """A new segment of all that lives in these; None when nothing does."""
+    words = sorted({word for segment in segments for word in segment.words})
+    uses = _live(segments, words)
+    if not len(uses.word):
+        return None
+    keys = np.concatenate([segment.keys for segment in segments])
+    starts = np.cumsum([0, *(segment.state.sentences for segment in segments)])
+    uses = uses._replace(sentence=_first_alike(segments, starts, keys)[uses.sentence])
+    uses = uses.take(np.lexsort((uses.position, uses.sentence, uses.word)))
+    uses = uses.take(_changes(uses.word, uses.sentence, uses.position))
+    sentences, sentence = np.unique(uses.sentence, return_inverse=True)
+    numbers, first, word = np.unique(uses.word, return_index=True, return_inverse=True)
+    kept = [words[number] for number in numbers]
+    homes = uses.segment[first]  # a segment that knows the word
+    static = [segments[home].static_vector(w) for home, w in zip(homes, kept, strict=True)]
+    table = Table(
+        words=kept,
+        word=word,
+        sentence=sentence,
+        position=uses.position,
+        keys=keys[sentences],
+        static=np.stack(static).astype(np.float16),
+    )
+    texts = _texts(segments, starts, sentences)
+    return write_segment(target, table, texts, _blocks(segments, uses))
+
+
+def _live(segments: Sequence[Segment], words: list[str]) -> _Uses:
+    """Sentences are numbered through."""
+    number = {word: i for i, word in enumerate(words)}
+    parts, start = [], 0
+    for i, segment in enumerate(segments):
+        ours = np.array([number[word] for word in segment.words], np.int64)
+        sentence, position = segment.uses.astype(np.int64).T
+        part = _Uses(
+            word=np.repeat(ours, np.diff(segment.groups)),
+            sentence=sentence + start,
+            position=position,
+            segment=np.full(len(sentence), i, np.int64),
+            row=np.arange(len(sentence)),
+        )
+        parts.append(part if segment.live is None else part.take(segment.live[sentence]))
+        start += segment.state.sentences
+    return _Uses(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _first_alike(segments: Sequence[Segment], starts: Ints, keys: NDArray[np.uint64]) -> Ints:
+    """For each sentence the first with the same words. Equal hashes are compared word by word."""
+    same = np.arange(len(keys))
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    first: dict[bytes, int] = {}
+    for sentence in np.flatnonzero(counts[inverse] > 1).tolist():
+        same[sentence] = first.setdefault(_text(segments, starts, sentence), sentence)
+    return same
+
+
+def _changes(*columns: Ints) -> NDArray[np.bool_]:
+    """Where a row differs from the one before it."""
+    differs = np.ones(len(columns[0]), np.bool_)
+    differs[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return differs
+
+
+def _text(segments: Sequence[Segment], starts: Ints, sentence: int) -> bytes:
+    home = int(np.searchsorted(starts, sentence, side="right")) - 1
+    return segments[home].packed(sentence - int(starts[home]))
+
+
+def _texts(segments: Sequence[Segment], starts: Ints, sentences: Ints) -> Iterator[bytes]:
+    return (_text(segments, starts, sentence) for sentence in sentences.tolist())
+
+
+def _blocks(segments: Sequence[Segment], uses: _Uses) -> Iterator[Stored]:
+    for begin in range(0, len(uses.row), _CHUNK):
+        home, row = uses.segment[begin : begin + _CHUNK], uses.row[begin : begin + _CHUNK]
+        order = np.argsort(home, kind="stable")
+        parts = [segments[i].stored(row[order][home[order] == i]) for i in np.unique(home)]
+        back = np.argsort(order)
+        values = np.concatenate([part.values for part in parts], axis=1)[:, back]  # (K, m, D)
+        scales = [part.scales for part in parts if part.scales is not None]
+        yield Stored(values, np.concatenate(scales, axis=1)[:, back] if scales else None)

@@ -1,0 +1,118 @@
+"""What an index is on disk: a folder of segments that never change, and a manifest that says which
+of them count. Replacing the manifest is the one moment at which anything happens.
+"""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from elmore.atomic import atomic_file
+from elmore.errors import FormatError
+from elmore.store.keep import Keep, kept_shape
+from elmore.store.precision import Codec, Precision
+
+VERSION = 1
+MANIFEST = "index.json"
+
+
+class SegmentState(BaseModel):
+    """A segment that counts; the sizes of its files follow from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    words: int = Field(ge=1)
+    uses: int = Field(ge=1)
+    sentences: int = Field(ge=1)
+    deleted: int = Field(default=0, ge=0)
+    """The generation of its list of deleted sentences; 0: it has none."""
+
+
+class Reading(BaseModel):
+    """How far the corpus has been read; a build that was stopped goes on from there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sentences: int = 0
+    crc32: int = 0
+    """Of these sentences: another corpus is noticed."""
+    of: int = 0
+    """Sentences in the whole corpus."""
+    complete: bool = False
+
+
+class ModelSource(BaseModel):
+    """What a model can be loaded from again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """A shipped name or a path."""
+    options: str | None = None
+    precision: str = "float32"
+
+
+class Manifest(BaseModel):
+    """An index at one moment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int = VERSION
+    fingerprint: str
+    """Of the model whose vectors these are."""
+    source: ModelSource | None
+    """For those who open the index without its model."""
+    n_layers: int = Field(ge=1)
+    """Of the model, as is `dim`; what is kept may be less."""
+    dim: int = Field(ge=1)
+    keep: Keep
+    precision: Precision
+    any_word: bool
+    """Every word is indexed, new ones too; otherwise those of the list."""
+    listed_words: int = Field(ge=0)
+    max_uses: int = Field(ge=1)
+    """Of a word, when the index was built from its corpus."""
+    reading: Reading = Reading()
+    segments: tuple[SegmentState, ...] = ()
+    next_segment: int = 0
+    approximate: str | None = None
+    """The folder of the approximate indexes; they cover the first segment."""
+
+    @property
+    def codec(self) -> Codec:
+        return Codec(self.precision, *kept_shape(self.keep, self.dim))
+
+    @property
+    def n_kept(self) -> int:
+        return kept_shape(self.keep, self.dim)[0]
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    with atomic_file(folder / MANIFEST) as path:
+        path.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_bytes())
+        version = content["version"]
+    except FileNotFoundError:
+        raise FormatError(f"{folder}: not an index, it has no {MANIFEST}.") from None
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise _damaged(path) from None
+    if version != VERSION:
+        raise FormatError(
+            f"{path}: version {version}, but this elmore reads version {VERSION}; update elmore."
+        )
+    try:
+        return Manifest.model_validate(content)
+    except ValidationError:
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> FormatError:
+    return FormatError(f"{path}: damaged; restore it from a copy, or build the index again.")

@@ -1,0 +1,64 @@
+"""Which uses of a corpus an index holds: of the words asked for, each as often as allowed, spread
+evenly from the corpus's beginning to its end.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from elmore.errors import ConfigError, InputError
+from elmore.store.words import unpack
+
+WORDS = "words.txt"  # the list
+COUNTS = "counts.bin"  # how often the corpus has each
+WordChoice = int | Sequence[str] | None
+
+
+def choose_words(counts: Mapping[str, int], words: WordChoice) -> dict[str, int]:
+    """The words to index and how often each occurs: all, the most frequent, or these."""
+    match words:
+        case None:
+            return dict(counts)
+        case str() | bool():
+            raise ConfigError(f"words is {words!r}; expected a number, a list of words or None.")
+        case int():
+            if words < 1:
+                raise ConfigError(f"words is {words}; expected 1 or more.")
+            ordered = sorted(counts, key=lambda word: (-counts[word], word))
+            return {word: counts[word] for word in ordered[:words]}
+        case _:
+            chosen = {word: counts[word] for word in words if counts.get(word)}
+            if not chosen:
+                raise InputError("None of the words asked for occurs in the corpus.")
+            return chosen
+
+
+class Plan:
+    """Walks through the corpus sentence by sentence and picks; the same walk picks the same."""
+
+    def __init__(self, counts: Mapping[str, int], max_uses: int):
+        self.counts, self.max_uses = counts, max_uses
+        self._seen: dict[str, int] = {}
+
+    def positions(self, words: Sequence[str]) -> list[int]:
+        """The uses to keep of the corpus's next sentence."""
+        return [position for position, word in enumerate(words) if self._keeps(word)]
+
+    def _keeps(self, word: str) -> bool:
+        """Of a word that occurs n times, every n / max_uses-th use."""
+        n = self.counts.get(word)
+        if n is None:
+            return False
+        if n <= self.max_uses:
+            return True
+        before = self._seen.get(word, 0)
+        self._seen[word] = before + 1
+        return (before + 1) * self.max_uses // n > before * self.max_uses // n
+
+
+def read_counts(folder: Path) -> dict[str, int]:
+    """The words of the list and how often the corpus has them."""
+    words = unpack((folder / WORDS).read_bytes())
+    counts = np.frombuffer((folder / COUNTS).read_bytes(), np.int64)
+    return dict(zip(words, counts.tolist(), strict=True))

@@ -1,0 +1,168 @@
+"""The one writer. A segment is written beside the others and does not exist until the manifest
+names it: whatever stops the writer, the index is as its last commit left it.
+"""
+
+# K kept layers, m uses of a sentence, D vector dim
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmore.atomic import atomic_file
+from elmore.embedder import Vectors
+from elmore.search.manifest import (
+    Manifest,
+    SegmentState,
+    read_manifest,
+    write_manifest,
+)
+from elmore.search.segment import Segment, Table, deleted_name, write_segment
+from elmore.store.lock import Lock
+from elmore.store.precision import Codec, Stored
+from elmore.store.words import Keys
+from elmore.store.writer import UNFINISHED
+
+_OURS = ("segment-*", "approximate-*", UNFINISHED)
+
+
+class Pending:
+    """Uses that wait to become a segment."""
+
+    def __init__(self, codec: Codec, keys: Keys):
+        self._codec, self._keys = codec, keys
+        self.n_bytes = 0
+        self._texts: list[bytes] = []
+        self._words: list[str] = []
+        self._sentence: list[int] = []
+        self._position: list[int] = []
+        self._vectors: list[Vectors] = []
+        self._static: dict[str, Vectors] = {}
+
+    def __len__(self) -> int:
+        """Uses."""
+        return len(self._words)
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self._texts)
+
+    def add(
+        self,
+        words: Sequence[str],
+        packed: bytes,
+        positions: Sequence[int],
+        vectors: Vectors,
+        static: Vectors,
+    ) -> None:
+        """A sentence's uses: what is kept of them, (K, m, D), and their layer 0, (m, D)."""
+        for position, vector in zip(positions, static, strict=True):
+            word = words[position]
+            if word not in self._static:
+                self._static[word] = vector.astype(np.float16)
+            self._words.append(word)
+        self._sentence += [len(self._texts)] * len(positions)
+        self._position += positions
+        self._texts.append(packed)
+        self._vectors.append(vectors)
+        self.n_bytes += vectors.nbytes + len(packed)
+
+    def write(self, target: Path) -> SegmentState:
+        words = sorted(self._static)
+        number = {word: i for i, word in enumerate(words)}
+        word = np.array([number[word] for word in self._words], np.int64)
+        order = np.argsort(word, kind="stable")
+        vectors = np.concatenate(self._vectors, axis=1)[:, order]  # (K, n, D)
+        table = Table(
+            words=words,
+            word=word[order],
+            sentence=np.array(self._sentence, np.int64)[order],
+            position=np.array(self._position, np.int64)[order],
+            keys=np.array([key_of(self._keys, text) for text in self._texts], np.uint64),
+            static=np.stack([self._static[word] for word in words]),
+        )
+        return write_segment(target, table, self._texts, self._blocks(vectors))
+
+    def _blocks(self, vectors: Vectors) -> Iterator[Stored]:
+        codec, n_uses = self._codec, vectors.shape[1]
+        yield codec.stored(codec.encode(vectors), 0, n_uses)
+
+
+def key_of(keys: Keys, packed: bytes) -> int:
+    """The short hash that a segment keeps of a sentence; the text itself decides."""
+    return int.from_bytes(keys.of(packed)[:8], "little")
+
+
+class Writer:
+    """Holds the lock from its making to `close`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._lock = Lock(folder)
+        try:
+            self.manifest = read_manifest(folder)
+            self._sweep()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._keys = Keys(self.manifest.fingerprint)
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def segments(self) -> list[Segment]:
+        return open_segments(self.folder, self.manifest)
+
+    def pending(self) -> Pending:
+        return Pending(self.manifest.codec, self._keys)
+
+    def key(self, packed: bytes) -> int:
+        return key_of(self._keys, packed)
+
+    def next_segment(self) -> Path:
+        return self.folder / f"segment-{self.manifest.next_segment:05}"
+
+    def commit(self, **changes: Any) -> None:
+        """What the manifest says from now on; folders that it no longer names are removed."""
+        self.manifest = self.manifest.model_copy(update=changes)
+        write_manifest(self.folder, self.manifest)
+        self._sweep()
+
+    def add(self, pending: Pending, **changes: Any) -> None:
+        """Make these uses exist."""
+        if len(pending):
+            state = pending.write(self.next_segment())
+            changes["segments"] = (*self.manifest.segments, state)
+            changes["next_segment"] = self.manifest.next_segment + 1
+        if changes:
+            self.commit(**changes)
+
+    def delete(self, number: int, sentences: Sequence[int]) -> None:
+        """Sentences of the segment with this number, together with those deleted before."""
+        segment = self.segments()[number]
+        before = [] if segment.live is None else np.flatnonzero(~segment.live).tolist()
+        state = segment.state.model_copy(update={"deleted": segment.state.deleted + 1})
+        with atomic_file(self.folder / deleted_name(state)) as path:
+            path.write_bytes(np.array(sorted({*before, *sentences}), np.int64).tobytes())
+        states = list(self.manifest.segments)
+        states[number] = state
+        self.commit(segments=tuple(states))
+
+    def _sweep(self) -> None:
+        """Take away what was being written when somebody was stopped, or is no longer needed."""
+        states = self.manifest.segments
+        known = {state.name for state in states} | {deleted_name(state) for state in states}
+        known.add(self.manifest.approximate or "")
+        for pattern in _OURS:
+            for path in self.folder.glob(pattern):
+                if path.name not in known:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def open_segments(folder: Path, manifest: Manifest) -> list[Segment]:
+    codec = manifest.codec
+    return [Segment(folder, state, codec, manifest.dim) for state in manifest.segments]

@@ -1,0 +1,106 @@
+"""Static vectors: every layout gives the same table, and damage is told with its place."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmore.errors import FormatError
+from elmore.models.static import StaticVectors
+
+WORDS = ["the", "Bank", "bank", "New York", "naïve"]
+VECTORS = np.linspace(-2, 2, len(WORDS) * 3, dtype=np.float32).reshape(-1, 3)
+
+
+def text(words: list[str] = WORDS, header: str = "") -> str:
+    rows = zip(words, VECTORS, strict=False)
+    return header + "".join(f"{w} {' '.join(str(n) for n in row)}\n" for w, row in rows)
+
+
+def binary() -> bytes:
+    rows = [
+        w.encode() + b" " + row.tobytes() + b"\n" for w, row in zip(WORDS, VECTORS, strict=True)
+    ]
+    spaced = [row.replace(b"New York", b"New_York") for row in rows]
+    return f"{len(WORDS)} 3\n".encode() + b"".join(spaced)
+
+
+def write(folder: Path, name: str) -> Path:
+    path = folder / name
+    match name:
+        case "v.txt":
+            path.write_text(text(), encoding="utf-8")
+        case "v.vec":
+            path.write_text(text(header=f"{len(WORDS)} 3\n"), encoding="utf-8")
+        case "v.txt.gz":
+            path.write_bytes(gzip.compress(text().encode()))
+        case "v.bin":
+            path.write_bytes(binary())
+        case "v.bin.gz":
+            path.write_bytes(gzip.compress(binary()))
+        case "v.npz":
+            np.savez(path, words=np.array(WORDS), vectors=VECTORS)
+    return path
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.vec", "v.txt.gz", "v.bin", "v.bin.gz", "v.npz"])
+def test_every_layout_gives_the_same_table(tmp_path: Path, name: str):
+    found = StaticVectors.load(write(tmp_path, name))
+    words = [word.replace("New_York", "New York") for word in found.words]
+    assert words == WORDS
+    np.testing.assert_array_equal(found.vectors, VECTORS)
+    assert found.dim == 3
+
+
+def test_binary_without_ends_of_line_is_read_too(tmp_path: Path):
+    rows = b"".join(w.encode() + b" " + v.tobytes() for w, v in zip("ab", VECTORS, strict=False))
+    (tmp_path / "v.bin").write_bytes(b"2 3\n" + rows)
+    assert StaticVectors.load(tmp_path / "v.bin").words == ("a", "b")
+
+
+def test_a_word_is_looked_up_as_written_and_then_in_lower_case(tmp_path: Path):
+    found = StaticVectors.load(write(tmp_path, "v.txt"))
+    assert found.row("Bank") == 1
+    assert found.row("BANK") == 2
+    assert found.row("The") == 0
+    assert found.row("river") is None
+
+
+def test_of_a_word_listed_twice_the_first_counts(tmp_path: Path):
+    (tmp_path / "v.txt").write_text("a 1 2\na 3 4\n", encoding="utf-8")
+    assert StaticVectors.load(tmp_path / "v.txt").row("a") == 0
+
+
+def test_the_fingerprint_is_of_words_and_numbers(tmp_path: Path):
+    one = StaticVectors.load(write(tmp_path, "v.txt"))
+    same = StaticVectors.load(write(tmp_path, "v.npz"))
+    other = StaticVectors(one.words, one.vectors + 1)
+    assert one.fingerprint == same.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("v.txt", b"a 1 2\nb 1\n", r"v.txt, line 2: 'b 1'.*a word and 2 numbers"),
+        ("v.txt", b"a 1 2\nb 1 x\n", r"v.txt, line 2"),
+        ("v.txt", b"", r"no vectors found"),
+        ("v.bin", b"2 3\na " + b"\0" * 12, r"ends after 1 of the 2 words"),
+        ("v.bin", b"99999999999 300\na ", r"ends after 0 of the 99,999,999,999 words"),
+        ("v.bin", b"no counts here", r"no counts"),
+        ("v.npz", b"PK nothing", r"not a readable .npz"),
+    ],
+)
+def test_damage_is_told_with_its_place(tmp_path: Path, name: str, content: bytes, said: str):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FormatError, match=said):
+        StaticVectors.load(tmp_path / name)
+
+
+def test_an_npz_with_other_arrays_is_refused(tmp_path: Path):
+    np.savez(tmp_path / "v.npz", vectors=VECTORS)
+    with pytest.raises(FormatError, match="expected the arrays `words` and `vectors`"):
+        StaticVectors.load(tmp_path / "v.npz")
+    np.savez(tmp_path / "w.npz", vectors=VECTORS, words=np.array(WORDS[:2]))
+    with pytest.raises(FormatError, match="as many texts as rows"):
+        StaticVectors.load(tmp_path / "w.npz")
