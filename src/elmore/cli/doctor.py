@@ -27,6 +27,9 @@ EXTRAS = {
     "zst": "zstandard",
     "tensorboard": "tensorboard",
     "arrow": "pyarrow",
+    "plot": "matplotlib",
+    "search": "faiss",
+    "serve": "fastapi",
 }
 _SHORT = 12  # characters of a fingerprint that tell models apart
 

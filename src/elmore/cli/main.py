@@ -11,21 +11,41 @@ from typing import Annotated
 import typer
 
 from elmore import __version__
+from elmore.cli.compare import compare
 from elmore.cli.convert import convert
+from elmore.cli.demo import demo
 from elmore.cli.doctor import doctor
 from elmore.cli.embed import embed
 from elmore.cli.evaluate import evaluate
+from elmore.cli.index import index
+from elmore.cli.neighbors import neighbors
 from elmore.cli.pretrain import pretrain
+from elmore.cli.serve import serve
 from elmore.cli.store import store
+from elmore.cli.task import task
+from elmore.cli.word_senses import senses
 from elmore.errors import ElmoreError
 
 DEBUG = "--debug"
 FAILED = 2
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-for verb in (embed, pretrain, evaluate, convert, doctor):
+for verb in (
+    demo,
+    embed,
+    pretrain,
+    evaluate,
+    convert,
+    compare,
+    index,
+    neighbors,
+    senses,
+    doctor,
+    serve,
+):
     app.command()(verb)
 app.add_typer(store, name="store")
+app.add_typer(task, name="task")
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,9 +6,9 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from elmore.checkpoint.checkpoint import one_line
 from elmore.errors import ConfigError
@@ -23,6 +23,8 @@ from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
 from elmore.train.schedule import CosineSchedule, NoamSchedule
+
+Config = TypeVar("Config", bound=BaseModel)
 
 
 def _published(dim: int, cell_dim: int, n_highway: int) -> PretrainConfig:
@@ -133,7 +135,7 @@ def _from_file(path: Path, function: str) -> Any:
     return getattr(module, function)()
 
 
-def override(config: PretrainConfig, settings: Iterable[str]) -> PretrainConfig:
+def override(config: Config, settings: Iterable[str]) -> Config:
     """Apply `a.b=c`, each value read as JSON or else as text. Unknown names are errors."""
     values = config.model_dump(mode="json")
     renewed: list[dict[str, Any]] = []
@@ -144,7 +146,7 @@ def override(config: PretrainConfig, settings: Iterable[str]) -> PretrainConfig:
         _set(values, path.split("."), _value(text), setting, renewed)
     try:
         # strict, and as JSON: there a list may stand for a tuple, but no text for a number
-        return PretrainConfig.model_validate_json(json.dumps(values), strict=True)
+        return type(config).model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         raise ConfigError(f"--set: {one_line(error)}.") from None
 

@@ -1,0 +1,115 @@
+"""`elmore compare`: the same task with and without pretrained vectors, in one table and a page."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmore.cli.task import (
+    Cache,
+    Dev,
+    Display,
+    Epochs,
+    FineTune,
+    Name,
+    Quiet,
+    Settings,
+    Train,
+    configured,
+)
+
+if TYPE_CHECKING:
+    from elmore.tasks.compare import CompareConfig, CompareProgress
+    from elmore.tasks.config import FitConfig
+
+SOME_FAILED = 1
+
+
+def compare(
+    name: Name,
+    encoders: Annotated[
+        str, typer.Option(help="As in `task train`, by commas: none,glove:F,glove:F+small-en.")
+    ],
+    train: Train,
+    dev: Dev,
+    test: Annotated[Path, typer.Option(help="Examples that are scored.")],
+    output: Annotated[Path, typer.Option(help="Folder of results, table and page.")],
+    fractions: Annotated[
+        str, typer.Option(help="Shares of --train to train on: 0.01,0.1,1.")
+    ] = "1",
+    seeds: Annotated[int, typer.Option(help="Trainings of each encoder and share.")] = 3,
+    epochs: Epochs = None,
+    fine_tune: FineTune = False,
+    settings: Settings = None,
+    cache: Cache = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train with every encoder from several seeds. Stopped or failed, run it again to go on; run
+    it twice at once, and the two share the work."""
+    from elmore.tasks.compare import PAGE
+    from elmore.tasks.compare import compare as run
+
+    fit = configured(name, settings or [], epochs, fine_tune)
+    config = _config(name, fit, encoders, (train, dev, test), fractions, seeds)
+    with Display(quiet, "Run it again to go on.") as display:
+        report = run(config, output, cache=cache, tell=lambda now: _tell(display, now))
+    for note in report.notes if not quiet else ():
+        print(note, file=sys.stderr)
+    print(report.markdown(), end="")
+    if not quiet:
+        print(f"\n{output / PAGE}")
+    for failed in report.failures:
+        trial = failed.trial
+        where = f"{trial.encoder}, {trial.fraction:g} of the examples, seed {trial.seed}"
+        print(f"elmore: {where}: {failed.error}", file=sys.stderr)
+    if report.failures:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _config(
+    name: str,
+    fit: "FitConfig",
+    encoders: str,
+    files: tuple[Path, Path, Path],
+    fractions: str,
+    seeds: int,
+) -> "CompareConfig":
+    from pydantic import ValidationError
+
+    from elmore.checkpoint.checkpoint import one_line
+    from elmore.errors import ConfigError
+    from elmore.tasks.compare import CompareConfig
+
+    train, dev, test = files
+    given = {
+        "task": name,
+        "fit": fit,
+        "train": train,
+        "dev": dev,
+        "test": test,
+        "encoders": [part.strip() for part in encoders.split(",")],
+        "fractions": [part.strip() for part in fractions.split(",")],
+        "seeds": seeds,
+    }
+    try:
+        return CompareConfig.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"{one_line(error)}.") from None
+
+
+def _tell(display: Display, now: "CompareProgress") -> None:
+    from elmore.tasks.outcome import Done, label
+
+    trial = now.trial
+    what = f"{now.number}/{now.total} {label(trial.encoder)} {trial.fraction:g} #{trial.seed}: "
+    if now.epoch is not None:
+        display.epoch(now.epoch, what)
+    match now.outcome:
+        case Done(scores=scores):
+            figures = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+            display.line(f"{what}test {figures}")
+        case None:
+            pass
+        case failed:
+            display.line(f"{what}FAILED, {failed.error}")

@@ -1,0 +1,151 @@
+"""`elmore task evaluate wsd|wic|probes`: what vectors know of meaning, without a model of the task.
+One table, a row for each layer and rule; `--json` has it with every digit.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from elmore.tasks.uses import LayerEncoder
+
+Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
+Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]
+Sets = Annotated[list[str], typer.Option(help="Test sets, .data.xml with their keys; globs too.")]
+DevSet = Annotated[str, typer.Option(help="The set that chooses layer and rule.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Keep the model's vectors here, for the next run too.")
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the table here as well.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the table.")]
+
+_DEV = "semeval2007"
+
+
+def wsd(
+    encoder: Encoder,
+    semcor: Semcor,
+    sets: Sets,
+    dev: DevSet = _DEV,
+    cache: Cache = None,
+    output: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Word senses by the nearest neighbour in SemCor; F1."""
+    from elmore.pretrain.sentences import find_files
+    from elmore.tasks.senses import wsd as measure
+
+    vectors = _layers(encoder, cache)
+    with _bar(quiet) as watch:
+        found = measure(vectors, find_files(semcor), find_files(sets), dev=dev, watch=watch)
+    if found.unseen and not quiet:
+        print(
+            f"{found.unseen:,} instances have a lemma that SemCor has not: left open, which costs "
+            "recall.",
+            file=sys.stderr,
+        )
+    _tell(found.table(), output)
+
+
+def wic(
+    encoder: Encoder,
+    train: Annotated[
+        list[str], typer.Option(help="Pairs that choose the threshold, .data.txt; globs too.")
+    ],
+    test: Annotated[Path, typer.Option(help="Pairs to be judged, .data.txt.")],
+    cache: Cache = None,
+    output: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Whether two uses of a word mean the same, by their cosine; accuracy."""
+    from elmore.pretrain.sentences import find_files
+    from elmore.tasks.wic import wic as measure
+
+    vectors = _layers(encoder, cache)
+    with _bar(quiet) as watch:
+        found = measure(vectors, find_files(train), test, watch=watch)
+    _tell(found.table(), output)
+
+
+def probes(
+    encoder: Encoder,
+    train: Annotated[Path, typer.Option(help="CoNLL-U to train the part-of-speech probes on.")],
+    test: Annotated[Path, typer.Option(help="CoNLL-U to test them on.")],
+    semcor: Semcor,
+    sets: Sets,
+    dev: DevSet = _DEV,
+    cache: Cache = None,
+    output: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """What each layer knows: parts of speech by a linear probe, and word senses."""
+    from elmore.pretrain.sentences import find_files
+    from elmore.tasks.probes import probe
+
+    vectors = _layers(encoder, cache)
+    with _bar(quiet) as watch:
+        found = probe(
+            vectors, (train, test), find_files(semcor), find_files(sets), dev=dev, watch=watch
+        )
+    _tell(found.table(), output)
+
+
+def _layers(source: str, cache: Path | None) -> "LayerEncoder":
+    """All layers of a model, kept if asked; or static vectors as layers."""
+    from elmore.embedder import Embedder
+    from elmore.errors import ConfigError
+    from elmore.models.static import StaticVectors
+    from elmore.store.cached import CachedEmbedder
+    from elmore.tasks.encoders import NONE, STATIC, STORE
+    from elmore.tasks.layer_parts import LayersInStore
+    from elmore.tasks.static_context import StaticContext
+
+    if source == NONE or "+" in source or source.startswith(STORE):
+        raise ConfigError(f"encoder {source!r}: layers are asked of one model, or of glove:FILE.")
+    if source.startswith(STATIC):
+        return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC))))
+    embedder = Embedder.load(source)
+    if cache is None:
+        return embedder
+    return CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Sentences embedded, of how many."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def _tell(table: list[dict[str, Any]], output: Path | None) -> None:
+    """To stdout, and as JSON with every digit."""
+    from elmore.atomic import atomic_file
+    from elmore.tasks.report import markdown
+
+    rows = [[_cell(value) for value in row.values()] for row in table]
+    print(markdown([list(table[0]), *rows]), end="")
+    if output is not None:
+        with atomic_file(output) as beside:
+            beside.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _cell(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else ""
+        case float():
+            return f"{value:.2f}"
+    return str(value)

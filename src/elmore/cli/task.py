@@ -1,0 +1,244 @@
+"""`elmore task`: a task's model trained on pretrained vectors, scored, and put to use.
+
+Names are written here and not asked of the recipes, which would load torch; a test compares them.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmore.cli.senses import probes, wic, wsd
+
+if TYPE_CHECKING:
+    from elmore.tasks.config import FitConfig
+    from elmore.tasks.encoders import LearntMix
+    from elmore.tasks.fit import EpochReport, Fitted
+    from elmore.tasks.model import TaskModel
+    from elmore.tasks.task import Score
+
+TRAINED = {
+    "ner": "Named entities, in CoNLL columns.",
+    "chunking": "Chunks, in CoNLL columns.",
+    "taglm": "Spans with the biLM after the first of two layers.",
+    "pos": "Parts of speech, in CoNLL-U.",
+    "sst": "Sentiment trees, their roots.",
+    "entailment": "Sentence pairs, TSV or JSON lines.",
+    "qa": "Questions on paragraphs, SQuAD 1.1.",
+}
+
+task = typer.Typer(help="Tagging, sentiment, entailment, questions, senses.", rich_markup_mode=None)
+_evaluate = typer.Typer(help="Scores of a trained model, or of vectors.", rich_markup_mode=None)
+task.add_typer(_evaluate, name="evaluate")
+
+Name = Annotated[str, typer.Argument(help=f"One of {', '.join(TRAINED)}.")]
+Train = Annotated[Path, typer.Option(help="Examples to train on; .gz/.xz/.zst too.")]
+Dev = Annotated[Path, typer.Option(help="Examples that choose the best epoch.")]
+Encoder = Annotated[
+    str, typer.Option(help="none, glove:FILE, a model, store:DIR, or several joined by +.")
+]
+Moved = Annotated[
+    str | None, typer.Option("--encoder", help="The pretrained vectors, if they have moved.")
+]
+Model = Annotated[Path, typer.Option(help="What `elmore task train` has written.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Keep a frozen model's vectors here, for the next run too.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a setting: --set task.hidden=100.")
+]
+Epochs = Annotated[int | None, typer.Option(help="At most so many.")]
+FineTune = Annotated[bool, typer.Option("--fine-tune", help="Train the model's own weights too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no notes, only errors.")]
+
+
+@task.command()
+def train(
+    name: Name,
+    train: Train,
+    dev: Dev,
+    output: Annotated[Path, typer.Option(help="The model's folder.")],
+    encoder: Encoder = "none",
+    seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 1,
+    epochs: Epochs = None,
+    fine_tune: FineTune = False,
+    settings: Settings = None,
+    cache: Cache = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a task's model; the epoch that is best on --dev is kept."""
+    from elmore.tasks.fit import fit
+
+    given = [f"encoder.source={json.dumps(encoder)}", f"seed={seed}"]
+    config = configured(name, [*given, *(settings or [])], epochs, fine_tune)
+    examples, held_out = config.task.read(train, training=True), config.task.read(dev)
+    tell_notes([(train, examples.notes), (dev, held_out.notes)], quiet)
+    with Display(quiet, "Go on with --resume.") as display:
+        fitted = fit(
+            config,
+            examples.examples,
+            held_out.examples,
+            output,
+            cache=cache,
+            resume=resume,
+            report=display.epoch,
+        )
+    tell_notes([(train, fitted.notes)], quiet)
+    if not quiet:
+        print(_fitted(fitted, output))
+        for mix in fitted.model.encoder.mixes():
+            print(_mix(mix))
+
+
+def evaluate_trained(
+    context: typer.Context,
+    model: Model,
+    test: Annotated[Path, typer.Option(help="Labelled examples; .gz/.xz/.zst too.")],
+    encoder: Moved = None,
+    cache: Cache = None,
+    quiet: Quiet = False,
+) -> None:
+    """Scores in percent."""
+    found = opened(context.info_name or "", model, encoder, cache)
+    corpus = found.task.read(test)
+    score = found.evaluate(corpus.examples)
+    tell_notes([(test, (*corpus.notes, *score.notes))], quiet)
+    print(_figures(score))
+
+
+for _name, _help in TRAINED.items():
+    _evaluate.command(_name, help=_help)(evaluate_trained)
+for _command in (wsd, wic, probes):
+    _evaluate.command()(_command)
+
+
+@task.command()
+def predict(
+    name: Name,
+    input: Annotated[Path, typer.Argument(help="Examples without labels.")],
+    model: Model,
+    output: Annotated[Path | None, typer.Option(help="JSON lines; else to stdout.")] = None,
+    encoder: Moved = None,
+    cache: Cache = None,
+    quiet: Quiet = False,
+) -> None:
+    """What a trained model makes of new text: a JSON object a line."""
+    from elmore.atomic import atomic_file
+
+    found = opened(name, model, encoder, cache)
+    corpus = found.task.read_plain(input)
+    tell_notes([(input, corpus.notes)], quiet)
+    pairs = zip(corpus.examples, found.predict(corpus.examples), strict=True)
+    lines = (json.dumps(found.task.shown(*pair), ensure_ascii=False) for pair in pairs)
+    if output is None:
+        for line in lines:
+            print(line)
+        return
+    with atomic_file(output) as beside, beside.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bool) -> "FitConfig":
+    """The task by name, then what the command line changes."""
+    from elmore.pretrain.recipes import override
+    from elmore.tasks.recipes import find_task
+
+    changes = list(settings)
+    changes += [] if epochs is None else [f"epochs={epochs}"]
+    changes += ["encoder.fine_tune=true"] if fine_tune else []
+    return override(find_task(name), changes)
+
+
+def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> "TaskModel":
+    """A trained model, of the task that was named."""
+    from elmore.errors import ConfigError
+    from elmore.tasks.model import TaskModel
+    from elmore.tasks.recipes import find_task
+
+    wanted = find_task(name).task.kind
+    model = TaskModel.load(folder, source=encoder, cache=cache)
+    if model.task.kind != wanted:
+        raise ConfigError(f"{folder}: is a model for {model.task.kind}, not for {name}.")
+    return model
+
+
+# What is told -------------------------------------------------------------------------------------
+
+
+def tell_notes(notes: Iterable[tuple[Path, Iterable[str]]], quiet: bool) -> None:
+    """What of a file could not be used as it stood."""
+    for path, said in notes if not quiet else ():
+        for note in said:
+            print(f"{path}: {note}", file=sys.stderr)
+
+
+class Display:
+    """A bar over the epochs with the newest loss and score; lines where there is no terminal.
+    Who interrupts it is told `how_on`, how to go on."""
+
+    def __init__(self, quiet: bool, how_on: str):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.quiet, self.bare, self.how_on = quiet, not sys.stderr.isatty(), how_on
+        self.bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            console=Console(file=sys.stderr),
+            disable=quiet or self.bare,
+            transient=True,
+        )
+        self.task = self.bars.add_task("reading", total=1.0, figures="")
+        self.dev = ""
+
+    def __enter__(self) -> "Display":
+        self.bars.start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.bars.stop()
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(self.how_on)
+
+    def epoch(self, now: "EpochReport", before: str = "") -> None:
+        """News of a batch or an epoch; `before` says of what."""
+        if now.dev is not None:
+            self.dev = f"dev {_figures(now.dev)}"
+            self.line(f"{before}epoch {now.epoch}  loss {now.loss:.4f}  {self.dev}")
+        self.bars.update(
+            self.task,
+            description=f"{before}epoch {now.epoch}",
+            completed=now.fraction,
+            figures=f"loss {now.loss:.4f}  {self.dev}",
+        )
+
+    def line(self, text: str) -> None:
+        """Something that stays to be read."""
+        if self.quiet:
+            return
+        if self.bare:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self.bars.console.print(text, markup=False, highlight=False)
+
+
+def _figures(score: "Score") -> str:
+    return "  ".join(f"{name} {value:.2f}" for name, value in score.figures.items())
+
+
+def _fitted(fitted: "Fitted", folder: Path) -> str:
+    return (
+        f"{folder}: epoch {fitted.best_epoch} of {fitted.epochs}, dev {_figures(fitted.dev)}, "
+        f"{fitted.seconds:,.0f} s"
+    )
+
+
+def _mix(mix: "LearntMix") -> str:
+    weights = " ".join(f"{weight:.3f}" for weight in mix.weights)
+    return f"{mix.source} {mix.place}: s = {weights}, γ = {mix.gamma:.3f}"

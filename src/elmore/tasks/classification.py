@@ -1,0 +1,136 @@
+"""A label for a whole sentence: a biLSTM whose states are pooled by attention. Where the labels of
+phrases are known too (sentiment trees), they teach the same classifier: a phrase is pooled from the
+states of its words within their sentence, so a tree costs hardly more than its sentence.
+"""
+
+# B sentences, T words in the longest, M phrases of a sentence, H hidden units, K labels
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from elmore.nn.rnn import BiRNN
+from elmore.tasks.readers.plain import read_plain_sentences
+from elmore.tasks.readers.trees import Phrase, Tree, read_trees
+from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A sentence and its label, None when it is what is asked for; and labelled phrases in it."""
+
+    words: Words
+    label: str | None = None
+    phrases: tuple[Phrase, ...] = ()
+
+
+class Classification(BaseModel):
+    """Sentiment of sentences, from trees."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["classification"] = "classification"
+    phrases: bool = True
+    """Learn from every labelled phrase of the training trees, else from whole sentences alone."""
+    phrase_weight: float = Field(default=1.0, ge=0)
+    """Of the phrases' mean loss beside that of the sentences."""
+    hidden: int = Field(default=150, ge=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+
+    def read(self, path: Path, *, training: bool = False) -> Corpus[Labelled]:
+        keep = training and self.phrases
+        return Corpus([_example(tree, keep) for tree in read_trees(path)])
+
+    def read_plain(self, path: Path) -> Corpus[Labelled]:
+        """A sentence a line."""
+        return Corpus([Labelled(words) for words in read_plain_sentences(path)])
+
+    def sentences(self, example: Labelled) -> tuple[Words, ...]:
+        return (example.words,)
+
+    def labels(self, examples: Sequence[Labelled]) -> tuple[str, ...]:
+        found = {example.label for example in examples if example.label is not None}
+        return tuple(sorted(found | {p.label for example in examples for p in example.phrases}))
+
+    def head(self, labels: Sequence[str], dims: Dims) -> "ClassificationHead":
+        return ClassificationHead(self, labels, dims)
+
+    def score(self, examples: Sequence[Labelled], predictions: Sequence[str]) -> Score:
+        right = sum(e.label == p for e, p in zip(examples, predictions, strict=True))
+        return Score({"accuracy": 100 * right / max(len(examples), 1)})
+
+    def shown(self, example: Labelled, prediction: str) -> dict[str, Any]:
+        return {"words": list(example.words), "label": prediction}
+
+
+def _example(tree: Tree, phrases: bool) -> Labelled:
+    *inner, root = tree.phrases
+    return Labelled(tree.words, root.label, tuple(inner) if phrases else ())
+
+
+class ClassificationHead(Head[Labelled, str]):
+    """biLSTM, attention over a sentence or phrase, two layers to the labels."""
+
+    def __init__(self, config: Classification, labels: Sequence[str], dims: Dims):
+        super().__init__()
+        self.labels, self.weight = tuple(labels), config.phrase_weight
+        self.ids = {label: i for i, label in enumerate(labels)}
+        self.rnn = BiRNN(dims.vectors, config.hidden, config.dropout)
+        width = self.rnn.dim + dims.late
+        self.attend = nn.Linear(width, 1)
+        self.classify = nn.Sequential(
+            nn.Dropout(config.dropout),
+            nn.Linear(3 * width, 2 * config.hidden),  # the pooled, the first and the last word
+            nn.ReLU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(2 * config.hidden, len(labels)),
+        )
+
+    def states(self, inputs: Encoded) -> Tensor:
+        x: Tensor = self.rnn(inputs.vectors, inputs.mask)  # (B, T, 2H)
+        return x if inputs.late is None else torch.cat([x, inputs.late], dim=-1)
+
+    def scores(self, states: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+        """Of phrases, words start … end - 1 each: starts and ends (B, M) -> (B, M, K)."""
+        places = torch.arange(states.shape[1], device=states.device)  # (T,)
+        inside = (places >= starts.unsqueeze(2)) & (places < ends.unsqueeze(2))  # (B, M, T)
+        attention = self.attend(states).transpose(1, 2).expand(inside.shape)  # (B, M, T)
+        weights = torch.softmax(attention.masked_fill(~inside, -1e4), dim=-1)
+        pooled = weights @ states  # (B, M, 2H)
+        first, last = _states_at(states, starts), _states_at(states, ends - 1)
+        scores: Tensor = self.classify(torch.cat([pooled, first, last], dim=-1))
+        return scores
+
+    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Labelled]) -> Tensor:
+        (encoded,) = inputs
+        # the sentence itself stands first
+        phrases = [[Phrase(0, len(e.words), e.label or ""), *e.phrases] for e in examples]
+        numbers = [
+            torch.tensor([(start, end, self.ids[label]) for start, end, label in row])
+            for row in phrases
+        ]
+        filled = nn.utils.rnn.pad_sequence(numbers, batch_first=True, padding_value=-1)
+        starts, ends, gold = filled.to(encoded.mask.device).unbind(dim=2)  # (B, M) each
+        scores = self.scores(self.states(encoded), starts.clamp(min=0), ends.clamp(min=1))
+        whole = F.cross_entropy(scores[:, 0], gold[:, 0])
+        if gold.shape[1] == 1:
+            return whole
+        inner = gold[:, 1:]
+        known = F.cross_entropy(scores[:, 1:].flatten(0, 1), inner.flatten(), ignore_index=-1)
+        return whole + self.weight * known
+
+    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Labelled]) -> list[str]:
+        (encoded,) = inputs
+        ends = encoded.lengths.clamp(min=1).unsqueeze(1)  # (B, 1)
+        scores = self.scores(self.states(encoded), torch.zeros_like(ends), ends)
+        return [self.labels[i] for i in scores[:, 0].argmax(dim=-1).tolist()]
+
+
+def _states_at(states: Tensor, places: Tensor) -> Tensor:
+    """states (B, T, 2H), places (B, M) -> (B, M, 2H)."""
+    return states.gather(1, places.unsqueeze(-1).expand(-1, -1, states.shape[2]))

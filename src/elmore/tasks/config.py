@@ -1,0 +1,29 @@
+"""Everything a task's training is, in one frozen config."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from elmore.tasks.encoders import EncoderConfig
+from elmore.tasks.kinds import AnyTask
+
+
+class FitConfig(BaseModel):
+    """Task, encoder and how to train. The best epoch by the dev score is what is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: AnyTask
+    encoder: EncoderConfig = EncoderConfig()
+    epochs: int = Field(default=30, ge=1)
+    """At most: `patience` may end it before."""
+    batch: int = Field(default=32, ge=1)
+    """Examples a step."""
+    lr: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    """Of all but the biLM and the mixes' weights."""
+    clip: float = Field(default=5.0, gt=0)
+    """Global norm of the gradient."""
+    halve_after: int = Field(default=2, ge=1)
+    """Epochs without a better dev score after which the learning rate is halved, and again."""
+    patience: int = Field(default=6, ge=1)
+    """Epochs without a better dev score after which training ends."""
+    seed: int = 1

@@ -1,0 +1,106 @@
+"""Does the hypothesis follow from the premise? ESIM: an RNN reads both, each word is compared with
+what it is aligned to in the other sentence, a second RNN composes the comparisons, and their mean
+and maximum decide. Any labels will do, so other sentence pairs (paraphrases) are judged as well.
+"""
+
+# B pairs, T words of one sentence, D vector dim, H hidden units of one direction
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmore.nn.attention import align, masked_max, masked_mean
+from elmore.nn.rnn import BiRNN, SentenceDropout
+from elmore.tasks.readers.pairs import Pair, read_pairs
+from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+
+
+class Entailment(BaseModel):
+    """Two sentences and one label."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["entailment"] = "entailment"
+    hidden: int = Field(default=100, ge=1)
+    """Of each direction of both RNNs, and of the deciding layer."""
+    dropout: float = Field(default=0.3, ge=0.0, lt=1.0)
+
+    def read(self, path: Path, *, training: bool = False) -> Corpus[Pair]:
+        return read_pairs(path)
+
+    def read_plain(self, path: Path) -> Corpus[Pair]:
+        return read_pairs(path, labelled=False)
+
+    def sentences(self, example: Pair) -> tuple[Words, ...]:
+        return example.premise, example.hypothesis
+
+    def labels(self, examples: Sequence[Pair]) -> tuple[str, ...]:
+        return tuple(sorted({pair.label for pair in examples if pair.label is not None}))
+
+    def head(self, labels: Sequence[str], dims: Dims) -> "ESIM":
+        return ESIM(self, labels, dims)
+
+    def score(self, examples: Sequence[Pair], predictions: Sequence[str]) -> Score:
+        right = [p.label == guess for p, guess in zip(examples, predictions, strict=True)]
+        return Score({"accuracy": 100 * sum(right) / len(right)})
+
+    def shown(self, example: Pair, prediction: str) -> dict[str, Any]:
+        premise, hypothesis = " ".join(example.premise), " ".join(example.hypothesis)
+        return {"premise": premise, "hypothesis": hypothesis, "label": prediction}
+
+
+class ESIM(Head[Pair, str]):
+    """The enhanced sequential inference model, without its parse trees."""
+
+    def __init__(self, config: Entailment, labels: Sequence[str], dims: Dims):
+        super().__init__()
+        self.labels = tuple(labels)
+        hidden, dropout = config.hidden, config.dropout
+        self.dropout = SentenceDropout(dropout)
+        self.read = BiRNN(dims.vectors, hidden)
+        width = self.read.dim + dims.late
+        self.compare = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * width, hidden), nn.ReLU())
+        self.compose = BiRNN(hidden, hidden, dropout)
+        self.decide = nn.Sequential(
+            nn.Dropout(dropout),
+            nn.Linear(4 * self.compose.dim, hidden),
+            nn.Tanh(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, len(self.labels)),
+        )
+
+    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Pair]) -> Tensor:
+        gold = [self.labels.index(pair.label) for pair in examples if pair.label is not None]
+        scores = self(*inputs)
+        return functional.cross_entropy(scores, torch.tensor(gold, device=scores.device))
+
+    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Pair]) -> list[str]:
+        return [self.labels[i] for i in self(*inputs).argmax(dim=-1).tolist()]
+
+    def forward(self, premise: Encoded, hypothesis: Encoded) -> Tensor:
+        """Scores of the labels, (B, number of labels)."""
+        a, b = self._read(premise, hypothesis)  # (B, T, 2H + late)
+        from_b, from_a = align(a, premise.mask, b, hypothesis.mask)
+        pooled = [
+            self._pooled(a, from_b, premise.mask),
+            self._pooled(b, from_a, hypothesis.mask),
+        ]
+        scores: Tensor = self.decide(torch.cat(pooled, dim=-1))
+        return scores
+
+    def _read(self, *pair: Encoded) -> Iterator[Tensor]:
+        """Both sentences lose the same numbers to dropout, or their words could not be compared."""
+        joined = self.dropout(torch.cat([sentence.vectors for sentence in pair], dim=1))
+        kept = joined.split([sentence.vectors.shape[1] for sentence in pair], dim=1)
+        for sentence, vectors in zip(pair, kept, strict=True):
+            y = self.read(vectors, sentence.mask)  # (B, T, 2H)
+            yield y if sentence.late is None else torch.cat([y, sentence.late], dim=-1)
+
+    def _pooled(self, own: Tensor, other: Tensor, mask: Tensor) -> Tensor:
+        compared = self.compare(torch.cat([own, other, own - other, own * other], dim=-1))
+        y = self.compose(compared, mask)  # (B, T, 2H)
+        return torch.cat([masked_mean(y, mask), masked_max(y, mask)], dim=-1)  # (B, 4H)

@@ -1,0 +1,135 @@
+"""A task's model: an encoder and the task's head on top; `evaluate` and `predict` are its own."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from elmore.checkpoint.checkpoint import check_tensors
+from elmore.errors import InputError
+from elmore.tasks.batches import plain_batches
+from elmore.tasks.encoders import Encoder, build_encoder
+from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
+from elmore.tasks.task import Encoded, Head, Score, Task
+
+_BATCH = 64  # examples predicted together
+
+
+class TaskModel(nn.Module):
+    """A task, its encoder and its head: `evaluate` and `predict`, before and after training."""
+
+    def __init__(self, task: Task[Any, Any], encoder: Encoder, labels: tuple[str, ...]):
+        super().__init__()
+        self.task, self.encoder, self.labels = task, encoder, labels
+        self.head: Head[Any, Any] = task.head(labels, encoder.dims)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        source: str | None = None,
+        cache: Path | None = None,
+        device: str = "auto",
+    ) -> "TaskModel":
+        """The best epoch of a training. `source` says where the pretrained vectors are now, if
+        they have moved."""
+        folder = Path(folder)
+        saved = read_saved(folder)
+        model = build_model(saved, source=source, cache=cache).to(find_device(device))
+        check_pretrained(model, saved, folder)
+        return load_weights(model, best_epoch(folder)).eval()
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    def loss(self, examples: Sequence[Any]) -> Tensor:
+        return self.head.loss(self._inputs(examples), examples) + self.encoder.penalty()
+
+    def predict(
+        self, examples: Sequence[Any], report: Callable[[float], None] | None = None
+    ) -> list[Any]:
+        """In the order of the examples, whatever batches they are computed in; `report` is told
+        how much is done."""
+        lengths = [self.length(example) for example in examples]
+        predictions: list[Any] = [None] * len(examples)
+        done = 0
+        was_training = self.training
+        self.eval()
+        with torch.no_grad():
+            for batch in plain_batches(lengths, _BATCH):
+                chosen = [examples[i] for i in batch]
+                found = self.head.predict(self._inputs(chosen), chosen)
+                for i, prediction in zip(batch, found, strict=True):
+                    predictions[i] = prediction
+                done += len(batch)
+                if report is not None:
+                    report(done / len(examples))
+        self.train(was_training)
+        return predictions
+
+    def evaluate(
+        self, examples: Sequence[Any], report: Callable[[float], None] | None = None
+    ) -> Score:
+        """The task's score, with what should be known about it."""
+        if not examples:
+            raise InputError("There are no examples to evaluate on.")
+        # what is scored once is often scored again, after each epoch or by each seed
+        self.encoder.prepare(
+            words for example in examples for words in self.task.sentences(example)
+        )
+        score = self.task.score(examples, self.predict(examples, report))
+        return Score(score.figures, (*score.notes, *self._unseen(examples)))
+
+    def length(self, example: Any) -> int:
+        """Words in the longest sentence of an example: what its cost grows with."""
+        return max(len(words) for words in self.task.sentences(example))
+
+    def _inputs(self, examples: Sequence[Any]) -> tuple[Encoded, ...]:
+        slots = zip(*(self.task.sentences(example) for example in examples), strict=True)
+        return tuple(self.encoder(slot) for slot in slots)
+
+    def _unseen(self, examples: Sequence[Any]) -> tuple[str, ...]:
+        unseen = [label for label in self.task.labels(examples) if label not in self.labels]
+        if not unseen:
+            return ()
+        listed = ", ".join(unseen[:10]) + ("…" if len(unseen) > 10 else "")
+        never = "not seen in training: never predicted, so counted as wrong"
+        return (f"{len(unseen)} labels {never}: {listed}",)
+
+
+def build_model(
+    saved: SavedTask, *, source: str | None = None, cache: Path | None = None
+) -> TaskModel:
+    """With fresh weights."""
+    config = saved.fit.encoder
+    if source is not None:
+        config = config.model_copy(update={"source": source})
+    encoder = build_encoder(config, saved.words, cache=cache)
+    return TaskModel(saved.fit.task, encoder, saved.labels)
+
+
+def check_pretrained(model: TaskModel, saved: SavedTask, folder: Path) -> None:
+    """Refuse other pretrained vectors than the training had."""
+    if model.encoder.fingerprints() != saved.fingerprints:
+        raise InputError(
+            f"{folder}: trained with other pretrained vectors than "
+            f"{model.encoder.config.source!r} holds now; give the ones it was trained with."
+        )
+
+
+def load_weights(model: TaskModel, checkpoint: Path) -> TaskModel:
+    tensors = read_tensors(checkpoint / MODEL)
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    check_tensors(shapes, tensors, str(checkpoint / MODEL))
+    model.load_state_dict(tensors)
+    return model
+
+
+def find_device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)

@@ -1,0 +1,212 @@
+"""What one training of a comparison came to, as a file of its own; and what several come to.
+
+Seeds are paired: at one seed every encoder is trained on the same examples in the same order, so a
+gain counts the seeds in which it holds.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from elmore.atomic import atomic_file
+from elmore.errors import FormatError
+from elmore.tasks.encoders import NONE, LearntMix
+
+
+class Trial(BaseModel):
+    """What is trained once: an encoder on a share of the training examples, from a seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    encoder: str
+    fraction: float
+    seed: int
+
+
+class Done(BaseModel):
+    """A training that came to its end. The first score is the one that counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["done"] = "done"
+    trial: Trial
+    examples: int
+    """Trained on."""
+    scores: dict[str, float]
+    """Of the test file."""
+    notes: tuple[str, ...] = ()
+    """What whoever reads them should know."""
+    dev: dict[str, float]
+    """Of the development file, which chose the epoch."""
+    epochs: int
+    seconds: float
+    trainable: int
+    frozen: int
+    fingerprints: tuple[str, ...] = ()
+    """Of the pretrained vectors."""
+    mixes: tuple[LearntMix, ...] = ()
+
+
+class Failed(BaseModel):
+    """A training that ended in an error; it is tried again by the next run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["failed"] = "failed"
+    trial: Trial
+    error: str
+    traceback: str
+
+
+Outcome = Annotated[Done | Failed, Field(discriminator="kind")]
+_OUTCOME: TypeAdapter[Done | Failed] = TypeAdapter(Outcome)
+
+
+class Gain(BaseModel):
+    """How far an encoder is above the largest other one that it contains."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    over: str
+    difference: float
+    """Of the means, over the seeds that both finished."""
+    seeds_above: int
+    seeds: int
+
+
+class Summary(BaseModel):
+    """One row of the table: an encoder at one training size, over its seeds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    encoder: str
+    fraction: float
+    examples: int
+    scores: dict[str, tuple[float, ...]]
+    """By name, a figure for each finished seed."""
+    failed: int
+    seconds: float
+    """Wall time of one training, mean."""
+    trainable: int
+    frozen: int
+    mixes: tuple[tuple[LearntMix, ...], ...]  # [seed][mix]
+    gain: Gain | None
+
+    @property
+    def measure(self) -> str:
+        return next(iter(self.scores))
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.scores[self.measure])
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over seeds; one seed has none."""
+        found = self.scores[self.measure]
+        return stdev(found) if len(found) > 1 else None
+
+
+def write_outcome(outcome: Done | Failed, path: Path) -> None:
+    with atomic_file(path) as beside:
+        beside.write_text(outcome.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def read_outcome(path: Path) -> Done | Failed:
+    try:
+        return _OUTCOME.validate_json(path.read_bytes())
+    except ValidationError as error:
+        what = error.errors()[0]["msg"]
+        raise FormatError(
+            f"{path}: not a comparison's result ({what}); remove it, and that training runs again."
+        ) from None
+
+
+def summarize(outcomes: Iterable[Done | Failed]) -> list[Summary]:
+    """A row for each encoder and size that has a finished seed, in the order they came."""
+    groups: dict[tuple[str, float], list[Done | Failed]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.trial.encoder, outcome.trial.fraction), []).append(outcome)
+    finished = {key: [o for o in group if o.kind == "done"] for key, group in groups.items()}
+    return [
+        _summary(done, len(groups[key]) - len(done), _contained(key, finished))
+        for key, done in finished.items()
+        if done
+    ]
+
+
+def _summary(done: list[Done], failed: int, base: list[Done]) -> Summary:
+    first = done[0]
+    return Summary(
+        encoder=first.trial.encoder,
+        fraction=first.trial.fraction,
+        examples=first.examples,
+        scores={name: tuple(o.scores[name] for o in done) for name in first.scores},
+        failed=failed,
+        seconds=fmean(o.seconds for o in done),
+        trainable=first.trainable,
+        frozen=first.frozen,
+        mixes=tuple(o.mixes for o in done),
+        gain=_gain(done, base),
+    )
+
+
+def _gain(done: Sequence[Done], base: Sequence[Done]) -> Gain | None:
+    before = {o.trial.seed: _main(o) for o in base}
+    pairs = [(_main(o), before[o.trial.seed]) for o in done if o.trial.seed in before]
+    if not pairs:
+        return None
+    return Gain(
+        over=base[0].trial.encoder,
+        difference=fmean(after - b for after, b in pairs),
+        seeds_above=sum(after > b for after, b in pairs),
+        seeds=len(pairs),
+    )
+
+
+def _main(outcome: Done) -> float:
+    return next(iter(outcome.scores.values()))
+
+
+def _contained(key: tuple[str, float], finished: dict[tuple[str, float], list[Done]]) -> list[Done]:
+    """The same model without: the encoder with the most parts of this one, but not all of them."""
+    own = parts(key[0])
+    smaller = [
+        (len(parts(encoder)), done)
+        for (encoder, fraction), done in finished.items()
+        if fraction == key[1] and parts(encoder) < own and done
+    ]
+    return max(smaller, key=lambda found: found[0], default=(0, []))[1]
+
+
+def parts(encoder: str) -> frozenset[str]:
+    """What an encoder adds to the task's own trained vectors."""
+    return frozenset(part.strip() for part in encoder.split("+")) - {NONE}
+
+
+def labels(encoders: Iterable[str]) -> dict[str, str]:
+    """Short names, `glove + small-en`; with file names where short ones would be alike."""
+    known = list(dict.fromkeys(encoders))
+    for shorten in (_short, _file_name, str):
+        found = {encoder: " + ".join(map(shorten, encoder.split("+"))) for encoder in known}
+        if len(set(found.values())) == len(known):
+            break
+    return found
+
+
+def label(encoder: str) -> str:
+    """The short name of one."""
+    return labels([encoder])[encoder]
+
+
+def _short(part: str) -> str:
+    kind, colon, _ = part.partition(":")
+    return kind if colon else Path(part).name
+
+
+def _file_name(part: str) -> str:
+    kind, colon, file = part.partition(":")
+    return f"{kind}:{Path(file).name}" if colon else Path(part).name

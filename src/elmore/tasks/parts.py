@@ -1,0 +1,149 @@
+"""What an encoder is made of. Each part turns sentences into vectors of its own kind: trained with
+the task, static, or every layer of a biLM mixed by learnt weights.
+"""
+
+# B sentences, T words in the longest, W distinct words, L layers, D vector dim
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from elmore.models.static import StaticVectors
+from elmore.nn.char_cnn import CharCNN, CharCNNConfig
+from elmore.tasks.task import Dims, Words
+from elmore.text.characters import ByteSpeller
+
+UNKNOWN = 0  # the row of words that training has seen too seldom
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sentences as indexes to their distinct words, so that each word is looked up once."""
+
+    sentences: Sequence[Words]
+    words: list[str]  # W
+    index: Tensor  # (B, T), 0 where there is no word
+    mask: Tensor  # (B, T)
+
+
+def batch_of(sentences: Sequence[Words], device: torch.device) -> Batch:
+    row_of: dict[str, int] = {}
+    longest = max((len(words) for words in sentences), default=0)
+    index = np.zeros((len(sentences), longest), dtype=np.int64)
+    mask = np.zeros(index.shape, dtype=np.bool_)
+    for i, words in enumerate(sentences):
+        index[i, : len(words)] = [row_of.setdefault(word, len(row_of)) for word in words]
+        mask[i, : len(words)] = True
+    tensors = (torch.from_numpy(array).to(device) for array in (index, mask))
+    return Batch(sentences, list(row_of), *tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class PartOutput:
+    """What a part adds to the input, and what it adds late; None for nothing."""
+
+    vectors: Tensor | None  # (B, T, D)
+    late: Tensor | None = None  # (B, T, D)
+
+
+class OwnConfig(BaseModel):
+    """Vectors that are trained with the task: of words, and of their spelling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    word_dim: int = Field(default=50, ge=1)
+    min_count: int = Field(default=2, ge=1)
+    """Words seen less often in the training set share the vector of unknown words."""
+    char_dim: int = Field(default=16, ge=1)
+    filters: tuple[tuple[int, int], ...] = ((2, 20), (3, 40), (4, 20))
+    max_characters: int = Field(default=50, ge=3)
+    """Longer words are cut, here as in a biLM; the marks for begin and end count as two."""
+
+    @property
+    def characters(self) -> CharCNNConfig:
+        n_filters = sum(count for _, count in self.filters)
+        return CharCNNConfig(
+            char_dim=self.char_dim, filters=self.filters, max_characters=self.max_characters,
+            n_highway=0, dim=n_filters, project=False,
+        )  # fmt: skip
+
+
+def frequent_words(sentences: Iterable[Words], min_count: int) -> tuple[str, ...]:
+    """In a fixed order: by falling count, then by spelling."""
+    counts = Counter(word for words in sentences for word in words)
+    kept = [word for word, n in counts.items() if n >= min_count]
+    return tuple(sorted(kept, key=lambda word: (-counts[word], word)))
+
+
+class OwnVectors(nn.Module):
+    """A word's own vector beside that of its spelling; the baseline's input, and in every stack."""
+
+    def __init__(self, config: OwnConfig, words: Sequence[str]):
+        super().__init__()
+        self.rows = {word: row for row, word in enumerate(words, start=UNKNOWN + 1)}
+        self.speller = ByteSpeller(config.max_characters)
+        self.embed = nn.Embedding(len(words) + 1, config.word_dim)
+        nn.init.normal_(self.embed.weight, std=config.word_dim**-0.5)
+        self.spell = CharCNN(config.characters)
+        for parameter in self.spell.convolutions.parameters():
+            if (
+                parameter.dim() > 1
+            ):  # a biLM's small start takes more steps to leave than a task has
+                nn.init.xavier_uniform_(parameter)
+        self.dims = Dims(config.word_dim + config.characters.dim)
+        self.max_bytes = config.max_characters - 2
+
+    def forward(self, batch: Batch) -> PartOutput:
+        device = batch.index.device
+        spelled = self.spell(torch.from_numpy(self.speller.spell(batch.words)).to(device))
+        embedded = self.embed(_rows(batch.words, self.rows, device))
+        vectors = torch.cat([embedded, spelled], dim=-1)  # (W, D)
+        return PartOutput(F.embedding(batch.index, vectors))
+
+
+class StaticPart(nn.Module):
+    """Vectors from a file; of the training set's words a correction may be learnt."""
+
+    table: Tensor  # (V + 1, D)
+
+    def __init__(self, vectors: StaticVectors, words: Sequence[str], *, tune: bool):
+        super().__init__()
+        self.static = vectors
+        # beside the words of the file one more row, zeros: words that are not in it
+        zeros = np.zeros((1, vectors.dim), np.float32)
+        table = torch.from_numpy(np.concatenate([vectors.vectors, zeros]))
+        self.register_buffer("table", table, persistent=False)
+        self.rows = {word: row for row, word in enumerate(words, start=UNKNOWN + 1)}
+        self.correction = (
+            nn.Embedding(len(words) + 1, vectors.dim, padding_idx=UNKNOWN) if tune else None
+        )
+        if self.correction is not None:
+            nn.init.zeros_(self.correction.weight)
+        self.dims = Dims(vectors.dim)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.static.fingerprint
+
+    @property
+    def n_frozen(self) -> int:
+        return self.static.vectors.size
+
+    def forward(self, batch: Batch) -> PartOutput:
+        found = [self.static.row(word) for word in batch.words]
+        missing = len(self.table) - 1
+        vectors = self.table[[missing if row is None else row for row in found]]  # (W, D)
+        if self.correction is not None:
+            rows = _rows(batch.words, self.rows, batch.index.device)
+            vectors = vectors + self.correction(rows)
+        return PartOutput(F.embedding(batch.index, vectors))
+
+
+def _rows(words: list[str], rows: dict[str, int], device: torch.device) -> Tensor:
+    ids = [rows.get(word, UNKNOWN) for word in words]
+    return torch.tensor(ids, dtype=torch.long, device=device)  # (W,)

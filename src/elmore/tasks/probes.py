@@ -1,0 +1,156 @@
+"""What each layer knows: a linear classifier of parts of speech on its vectors, and word senses by
+the nearest neighbour. In a biLM the lower layer is better at the first, the upper at the second.
+"""
+
+# N words, D vector dim, C tags
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from elmore.tasks.readers.columns import TaggedSentence
+from elmore.tasks.readers.conllu import read_conllu
+from elmore.tasks.senses import DEV, WsdReport, wsd
+from elmore.tasks.uses import LayerEncoder, Marked, Watch, unwatched, use_vectors, view, views
+
+Labels = NDArray[np.int64]
+
+
+class ProbeConfig(BaseModel):
+    """How the linear classifiers are trained: softmax over standardised vectors, Adam, a rate that
+    falls to nothing, weights from zero."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(default=8, ge=1)
+    batch: int = Field(default=1024, ge=1)
+    lr: float = Field(default=1e-2, gt=0)
+    seed: int = 1
+
+
+DEFAULT = ProbeConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class PosReport:
+    """How many words of the test sentences get their tag, in percent, from each layer alone."""
+
+    accuracy: dict[str, float]
+    by_word: float
+    """From the most frequent tag of the word itself, and of all words where it is new."""
+    n_train: int
+    n_test: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """Syntax and meaning beside each other, layer by layer."""
+
+    pos: PosReport
+    senses: WsdReport
+
+    def table(self) -> list[dict[str, Any]]:
+        """POS accuracy and the F1 of all sense sets together, in percent; every layer by the rule
+        that was chosen on the development set."""
+        rule = self.senses.chosen.rule
+        rows = [
+            {"vectors": row.vectors, "POS": self.pos.accuracy[row.vectors], "WSD": row.total().f1}
+            for row in self.senses.rows
+            if row.rule == rule
+        ]
+        plain = self.senses.first_sense.total().f1
+        return [{"vectors": "most frequent", "POS": self.pos.by_word, "WSD": plain}, *rows]
+
+
+def probe(
+    encoder: LayerEncoder,
+    treebank: tuple[str | Path, str | Path],
+    semcor: Sequence[str | Path],
+    sets: Sequence[str | Path],
+    *,
+    config: ProbeConfig = DEFAULT,
+    dev: str = DEV,
+    watch: Watch = unwatched,
+) -> ProbeReport:
+    """`treebank` is a pair of CoNLL-U files, to train on and to test on; the others as in `wsd`."""
+    train, test = (list(read_conllu(Path(path))) for path in treebank)
+    pos = probe_pos(encoder, train, test, config=config, watch=watch)
+    return ProbeReport(pos, wsd(encoder, semcor, sets, dev=dev, watch=watch))
+
+
+def probe_pos(
+    encoder: LayerEncoder,
+    train: Sequence[TaggedSentence],
+    test: Sequence[TaggedSentence],
+    *,
+    config: ProbeConfig = DEFAULT,
+    watch: Watch = unwatched,
+) -> PosReport:
+    """One classifier a layer. A tag that training has never seen is always got wrong."""
+    known = {tag: i for i, tag in enumerate(sorted({t for s in train for t in s.tags}))}
+    labels = np.array([known.get(tag, -1) for s in (*train, *test) for tag in s.tags])
+    vectors = use_vectors(encoder, [_every_word(s.words) for s in (*train, *test)], watch)
+    n_train = sum(len(s.tags) for s in train)
+    accuracy = {}
+    for name in views(encoder.n_layers):
+        seen, asked = view(vectors, name, slice(n_train)), view(vectors, name, slice(n_train, None))
+        found = classify(seen, labels[:n_train], asked, config)
+        accuracy[name] = 100 * float((found == labels[n_train:]).mean())
+    return PosReport(accuracy, _by_word(train, test), n_train, len(labels) - n_train)
+
+
+def _every_word(words: Sequence[str]) -> Marked:
+    return Marked(words, [(i, i + 1) for i in range(len(words))])
+
+
+def classify(
+    known: NDArray[np.float32], labels: Labels, asked: NDArray[np.float32], config: ProbeConfig
+) -> Labels:
+    """A softmax classifier trained on `known`, and what it makes of `asked`."""
+    mean, spread = known.mean(axis=0), known.std(axis=0)  # (D,)
+    spread = np.where(spread > 0, spread, 1)
+    inputs = [torch.from_numpy((vectors - mean) / spread) for vectors in (known, asked)]
+    layer = nn.Linear(known.shape[1], int(labels.max()) + 1)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    _train(layer, inputs[0], torch.from_numpy(labels), config)
+    with torch.inference_mode():
+        found: Labels = layer(inputs[1]).argmax(dim=1).numpy()
+    return found  # (N,)
+
+
+def _train(layer: nn.Linear, vectors: Tensor, labels: Tensor, config: ProbeConfig) -> None:
+    optimizer = torch.optim.Adam(layer.parameters(), lr=config.lr)
+    order = torch.Generator().manual_seed(config.seed)
+    steps = config.epochs * -(-len(labels) // config.batch)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps)
+    for _ in range(config.epochs):
+        for rows in torch.randperm(len(labels), generator=order).split(config.batch):
+            loss = nn.functional.cross_entropy(layer(vectors[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+def _by_word(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> float:
+    tags = Counter(tag for sentence in train for tag in sentence.tags)
+    of_word: dict[str, Counter[str]] = defaultdict(Counter)
+    for word, tag in _pairs(train):
+        of_word[word][tag] += 1
+    usual = {word: found.most_common(1)[0][0] for word, found in of_word.items()}
+    other = tags.most_common(1)[0][0]
+    right = [usual.get(word, other) == tag for word, tag in _pairs(test)]
+    return 100 * sum(right) / len(right)
+
+
+def _pairs(corpus: Sequence[TaggedSentence]) -> Iterator[tuple[str, str]]:
+    for sentence in corpus:
+        yield from zip(sentence.words, sentence.tags, strict=True)

@@ -1,0 +1,160 @@
+"""Sense-tagged sentences in the layout of the unified WSD evaluation: `X.data.xml` has the words,
+`X.gold.key.txt` beside it the senses. Also what every such sentence is, whatever file it is from.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from elmore.errors import InputError
+from elmore.tasks.readers.gold import gold_beside
+from elmore.text.corpus import read_lines
+
+DATA, GOLD = ".data.xml", ".gold.key.txt"
+POS = ("NOUN", "VERB", "ADJ", "ADV")
+
+Lemma = tuple[str, str]  # as the dictionary has it, lower case, and one of POS
+
+
+@dataclass(frozen=True, slots=True)
+class SenseUse:
+    """A word, or several, whose sense is known."""
+
+    start: int
+    stop: int
+    lemma: Lemma
+    senses: tuple[str, ...]
+    """WordNet sense keys; any of them is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenseSentence:
+    """Words, and those among them that carry a sense: `words[use.start:use.stop]`."""
+
+    words: tuple[str, ...]
+    uses: tuple[SenseUse, ...]
+
+
+def read_raganato(path: str | Path) -> Iterator[SenseSentence]:
+    """The sentences of a `.data.xml` file, with the senses of the key file beside it."""
+    reading = _Reading(path, read_senses(gold_beside(path, DATA, GOLD)))
+    for line in read_lines(path):
+        yield from reading.feed(f"{line}\n")
+    yield from reading.end()
+
+
+def set_name(path: str | Path) -> str:
+    """`semeval2007` of `semeval2007.data.xml.xz`."""
+    return Path(path).name.partition(DATA)[0]
+
+
+def read_senses(path: str | Path) -> dict[str, tuple[str, ...]]:
+    """Of each line: an instance, and the sense keys that are right for it."""
+    senses: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        match line.split():
+            case []:
+                continue
+            case [instance, first, *more]:
+                if instance in senses:
+                    raise InputError(f"{path}, line {number}: {instance} is there twice.")
+                senses[instance] = (first, *more)
+            case [instance]:
+                raise InputError(
+                    f"{path}, line {number}: {instance} has no sense; "
+                    "expected an instance and its sense keys."
+                )
+    return senses
+
+
+def split_words(text: str) -> list[str]:
+    """The words of an expression joined by spaces or underscores."""
+    return text.replace("_", " ").split() or text.split()
+
+
+@dataclass
+class _Open:
+    """The sentence being read."""
+
+    words: list[str] = field(default_factory=list)
+    uses: list[SenseUse] = field(default_factory=list)
+
+
+class _Reading:
+    """An XML file line by line; a sentence is given as soon as it ends."""
+
+    def __init__(self, path: str | Path, senses: dict[str, tuple[str, ...]]):
+        self.path, self.senses = path, senses
+        self.done: list[SenseSentence] = []
+        self.sentence: _Open | None = None
+        self.instance: dict[str, str] | None = None
+        self.text: list[str] | None = None
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+
+    def feed(self, text: str, final: bool = False) -> list[SenseSentence]:
+        """The sentences that are complete after some more of the file."""
+        try:
+            self.parser.Parse(text, final)
+        except expat.ExpatError as error:
+            what = expat.errors.messages[error.code]
+            raise InputError(
+                f"{self.path}, line {error.lineno}: not well-formed XML ({what})."
+            ) from None
+        done, self.done = self.done, []
+        return done
+
+    def end(self) -> list[SenseSentence]:
+        done = self.feed("", final=True)
+        if self.senses:
+            raise InputError(
+                f"{self.path}: {len(self.senses)} instances of its key file are not in it "
+                f"({next(iter(self.senses))} first); the two are probably of different sets."
+            )
+        return done
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "sentence":
+            self.sentence = _Open()
+        elif tag in ("wf", "instance"):
+            if self.sentence is None:
+                raise self._wrong(f"<{tag}> outside a <sentence>")
+            self.text = []
+            self.instance = attributes if tag == "instance" else None
+
+    def _characters(self, text: str) -> None:
+        if self.text is not None:
+            self.text.append(text)
+
+    def _end(self, tag: str) -> None:
+        if tag == "sentence" and self.sentence is not None:
+            self.done.append(SenseSentence(tuple(self.sentence.words), tuple(self.sentence.uses)))
+            self.sentence = None
+        elif tag in ("wf", "instance"):
+            self._add(split_words("".join(self.text or [])))
+            self.text = self.instance = None
+
+    def _add(self, words: list[str]) -> None:
+        assert self.sentence is not None
+        start = len(self.sentence.words)
+        self.sentence.words += words
+        if self.instance is not None:
+            if not words:
+                raise self._wrong("an <instance> without a word")
+            self.sentence.uses.append(self._use(self.instance, start, start + len(words)))
+
+    def _use(self, attributes: dict[str, str], start: int, stop: int) -> SenseUse:
+        if missing := {"id", "lemma", "pos"} - attributes.keys():
+            raise self._wrong(f"an <instance> without {', '.join(sorted(missing))}")
+        if (pos := attributes["pos"]) not in POS:
+            raise self._wrong(f"pos {pos!r} where one of {', '.join(POS)} is expected")
+        senses = self.senses.pop(attributes["id"], None)
+        if senses is None:
+            raise self._wrong(f"instance {attributes['id']} has no sense left in the key file")
+        return SenseUse(start, stop, (attributes["lemma"].lower(), pos), senses)
+
+    def _wrong(self, what: str) -> InputError:
+        return InputError(f"{self.path}, line {self.parser.CurrentLineNumber}: {what}.")

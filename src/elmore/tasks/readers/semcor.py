@@ -1,0 +1,68 @@
+"""SemCor as JSON lines: {"tokens": [[form, lemma, pos, sense key, synset], …]}, a sentence a line,
+streamed. Expressions are joined by underscores; here they are words again.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from elmore.errors import InputError
+from elmore.tasks.readers.raganato import SenseSentence, SenseUse, split_words
+from elmore.text.corpus import read_lines
+
+_POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}  # 5: a satellite of a 3
+_SENSE = re.compile(r"(?P<pos>[1-5]):\d\d:\d\d:[^:%;]*:(\d\d)?")
+_NAME = "NNP"
+
+
+def read_semcor(path: str | Path) -> Iterator[SenseSentence]:
+    """Sentences with their senses. A name tagged as a person, group or location is no use of those
+    words: the lemma it is given is its class, and it is left untagged."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield _sentence(line, f"{path}, line {number}")
+
+
+def _sentence(line: str, where: str) -> SenseSentence:
+    try:
+        tokens = json.loads(line)["tokens"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{where}: expected a JSON object with 'tokens'.") from None
+    if not isinstance(tokens, list):
+        raise InputError(f"{where}: 'tokens' is a {type(tokens).__name__}; expected a list.")
+    words: list[str] = []
+    uses: list[SenseUse] = []
+    for token in tokens:
+        form, lemma, pos, key = _checked(token, where)
+        start = len(words)
+        words += split_words(form)
+        if key is not None and pos != _NAME and len(words) > start:
+            uses.append(_use(start, len(words), lemma, key, where))
+    return SenseSentence(tuple(words), tuple(uses))
+
+
+def _checked(token: Any, where: str) -> tuple[str, str, str | None, str | None]:
+    match token:
+        case [str(form), None | str(), None | str(), None, *_]:
+            return form, "", None, None
+        case [str(form), str(lemma), None | str() as pos, str(key), *_]:
+            return form, lemma, pos, key
+    raise InputError(
+        f"{where}: the token is {json.dumps(token, ensure_ascii=False)[:80]}; expected "
+        "[form, lemma, pos, sense key, …], the last three null where there are none."
+    )
+
+
+def _use(start: int, stop: int, lemma: str, key: str, where: str) -> SenseUse:
+    """A key may name several senses of its lemma: `year%1:28:02::;1:28:01::`."""
+    of, _, senses = key.partition("%")
+    found = [_SENSE.fullmatch(sense) for sense in senses.split(";")]
+    if not all(found):
+        raise InputError(f"{where}: {key!r} is not a WordNet sense key like 'bank%1:17:01::'.")
+    pos = {_POS[sense["pos"]] for sense in found if sense}
+    if len(pos) != 1:
+        raise InputError(f"{where}: {key!r} names senses of different parts of speech.")
+    keys = tuple(f"{of}%{sense}" for sense in senses.split(";"))
+    return SenseUse(start, stop, (lemma.lower(), pos.pop()), keys)

@@ -1,0 +1,78 @@
+"""Stanford Sentiment Treebank: a sentence a line as a tree in brackets, a label on every phrase:
+(3 (2 It) (4 (2 's) (4 lovely))). The escapes of the Penn Treebank are undone.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from elmore.errors import InputError
+from elmore.tasks.task import Words
+from elmore.text.corpus import read_lines
+
+_TOKEN = re.compile(r"\(|\)|[^\s()]+")
+_ESCAPES = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
+}  # fmt: skip
+
+
+class Phrase(NamedTuple):
+    """Words start … end - 1 have this label."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A sentence and its phrases, innermost first; the last is the sentence itself."""
+
+    words: Words
+    phrases: tuple[Phrase, ...]
+
+
+def read_trees(path: Path) -> Iterator[Tree]:
+    """One a line; blank lines are none."""
+    found = False
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            found = True
+            yield _tree(line, path, number)
+    if not found:
+        raise InputError(f"{path}: no tree found; expected one a line, as in (3 (2 It) (4 works)).")
+
+
+def _tree(line: str, path: Path, number: int) -> Tree:
+    """Brackets are matched by a stack, so depth is bounded by memory alone."""
+    words: list[str] = []
+    phrases: list[Phrase] = []
+    open_phrases: list[tuple[int, str]] = []
+    tokens = _TOKEN.findall(line)
+    for i, token in enumerate(tokens):
+        if token == "(":
+            label = tokens[i + 1] if i + 1 < len(tokens) else ")"
+            if label in "()" or (phrases and not open_phrases):
+                raise _broken(line, path, number)
+            open_phrases.append((len(words), label))
+        elif not open_phrases:
+            raise _broken(line, path, number)
+        elif token == ")":
+            start, label = open_phrases.pop()
+            if start == len(words):
+                raise _broken(line, path, number)
+            phrases.append(Phrase(start, len(words), label))
+        elif tokens[i - 1] != "(":  # after a bracket it is the label
+            words.append(_ESCAPES.get(token, token).replace("\\/", "/").replace("\\*", "*"))
+    if open_phrases or not phrases:
+        raise _broken(line, path, number)
+    return Tree(tuple(words), tuple(phrases))
+
+
+def _broken(line: str, path: Path, number: int) -> InputError:
+    return InputError(
+        f"{path}, line {number}: {line[:40]!r} is no tree; expected brackets that match, each "
+        "with a label and words or phrases, as in (3 (2 It) (4 works))."
+    )

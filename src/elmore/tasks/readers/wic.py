@@ -1,0 +1,75 @@
+"""Word-in-Context: a word in two sentences, and whether it means the same. `X.data.txt` has a pair
+a line (word, part of speech, the two places as 2-6, both sentences), `X.gold.txt` a T or F a line.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from elmore.errors import InputError
+from elmore.tasks.readers.gold import gold_beside
+from elmore.text.corpus import read_lines
+
+DATA, GOLD = ".data.txt", ".gold.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A word in a sentence: `words[place]`."""
+
+    words: tuple[str, ...]
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two uses of a word."""
+
+    word: str
+    pos: str
+    first: Use
+    second: Use
+    same: bool
+    """Whether both are of one sense."""
+
+
+def read_wic(path: str | Path) -> Iterator[Pair]:
+    """The pairs of a `.data.txt` file, with the answers of the file beside it."""
+    gold = gold_beside(path, DATA, GOLD)
+    both = zip_longest(read_lines(path), read_lines(gold))
+    for number, (line, label) in enumerate(both, start=1):
+        if line is None or label is None:
+            longer, shorter = (gold, path) if line is None else (path, gold)
+            raise InputError(
+                f"{longer}, line {number}: {shorter} ends before it; expected as many lines."
+            )
+        if label not in ("T", "F"):
+            raise InputError(f"{gold}, line {number}: found {label!r}; expected T or F.")
+        yield _pair(line, label == "T", f"{path}, line {number}")
+
+
+def _pair(line: str, same: bool, where: str) -> Pair:
+    columns = line.split("\t")
+    if len(columns) != 5:
+        raise InputError(
+            f"{where}: {len(columns)} columns between tabs; expected 5 "
+            "(word, part of speech, places, two sentences)."
+        )
+    word, pos, places, *texts = columns
+    if not (found := re.fullmatch(r"(\d+)-(\d+)", places)):
+        raise InputError(f"{where}: the places are {places!r}; expected two numbers like 2-6.")
+    first, second = (
+        _use(text, int(place), where) for text, place in zip(texts, found.groups(), strict=True)
+    )
+    return Pair(word, pos, first, second, same)
+
+
+def _use(text: str, place: int, where: str) -> Use:
+    words = tuple(text.split())
+    if place >= len(words):
+        raise InputError(
+            f"{where}: word {place} is asked for, counted from 0, in a sentence of {len(words)}."
+        )
+    return Use(words, place)

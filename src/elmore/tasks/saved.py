@@ -1,0 +1,151 @@
+"""The folder that a task's training leaves; nothing in it can execute.
+
+run/
+  config.json        task, encoder, settings, labels, words, fingerprints of the pretrained parts
+  best               the name of the best epoch by the dev score
+  checkpoints/epoch-007/model.safetensors, progress.json; of a run under way training.safetensors
+  log.jsonl          figures of every epoch
+"""
+
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from elmore.atomic import atomic_file, atomic_folder
+from elmore.checkpoint.checkpoint import one_line
+from elmore.errors import FormatError
+from elmore.tasks.config import FitConfig
+
+CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
+MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
+FORMAT, VERSION = "elmore task", 1
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class SavedTask(BaseModel):
+    """config.json: all that is needed to build the model again, but its weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = FORMAT
+    version: int = VERSION
+    fit: FitConfig
+    labels: tuple[str, ...]
+    words: tuple[str, ...]
+    """Those with trained vectors of their own."""
+    fingerprints: tuple[str, ...]
+    data: str
+    """A digest of the examples: a run goes on with the ones it began with."""
+
+
+class Progress(BaseModel):
+    """Where a training stands after an epoch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    epoch: int = 0
+    best_epoch: int = 0
+    figures: dict[str, float] = {}
+    """Of the dev set, at the best epoch."""
+    bad: int = 0
+    """Epochs since the best."""
+    rate: float = 1.0
+    """What the learning rate is multiplied by."""
+    seconds: float = 0.0
+    finished: bool = False
+
+
+def read_saved(folder: Path) -> SavedTask:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise FormatError(f"{path}: no such file; expected a folder that a training has made.")
+    saved = _read(path, SavedTask)
+    if (saved.format, saved.version) != (FORMAT, VERSION):
+        raise FormatError(
+            f"{path}: format {saved.format!r} version {saved.version}; this elmore reads "
+            f"{FORMAT!r} version {VERSION}."
+        )
+    return saved
+
+
+def read_progress(epoch: Path) -> Progress:
+    return _read(epoch / PROGRESS, Progress)
+
+
+def _read(path: Path, kind: type[M]) -> M:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        raise FormatError(f"{path}: {one_line(error)}.") from None
+
+
+def write_saved(saved: SavedTask, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_file(folder / CONFIG) as path:
+        path.write_text(saved.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def epochs(folder: Path) -> list[Path]:
+    """Finished ones, oldest first."""
+    return sorted((folder / CHECKPOINTS).glob("epoch-*"))
+
+
+def best_epoch(folder: Path) -> Path:
+    best = folder / BEST
+    if not best.is_file():
+        raise FormatError(f"{folder}: no epoch is finished yet; train it first.")
+    return folder / CHECKPOINTS / best.read_text(encoding="utf-8").strip()
+
+
+def write_epoch(
+    folder: Path, progress: Progress, weights: dict[str, Tensor], training: dict[str, Tensor]
+) -> None:
+    """There whole or not at all; then older ones go, but the best."""
+    target = folder / CHECKPOINTS / _name(progress.epoch)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_folder(target) as beside:
+        write_tensors(weights, beside / MODEL)
+        if not progress.finished:
+            write_tensors(training, beside / TRAINING)
+        text = progress.model_dump_json(indent=1) + "\n"
+        (beside / PROGRESS).write_text(text, encoding="utf-8")
+    name_best(folder, progress)
+    for old in epochs(folder):
+        if old.name not in (_name(progress.epoch), _name(progress.best_epoch)):
+            shutil.rmtree(old)
+        elif progress.finished:
+            (old / TRAINING).unlink(missing_ok=True)
+
+
+def name_best(folder: Path, progress: Progress) -> None:
+    with atomic_file(folder / BEST) as path:
+        path.write_text(f"{_name(progress.best_epoch)}\n", encoding="utf-8")
+
+
+def _name(epoch: int) -> str:
+    return f"epoch-{epoch:03d}"
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = list(file.keys())
+            return {name: torch.clone(file.get_tensor(name)) for name in names}
+    except (OSError, SafetensorError) as error:
+        raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
+
+
+def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from None

@@ -1,0 +1,84 @@
+"""Spans and the tags that write them down: IOB1, BIO, BIOES and BILOU are read alike, as conlleval
+reads them; what is written is BIO or BIOES.
+"""
+
+# K labels
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Encoding = Literal["bioes", "bio"]
+OUTSIDE = "O"
+
+_ENDS = "ESLU"  # a span ends with these,
+_BEGINS = "BSU"  # begins with these, and goes on with I, E or L
+_PREFIXES = "BIESLU"
+
+
+class Span(NamedTuple):
+    """Words start … end - 1 are one `kind`."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def is_span_tag(tag: str) -> bool:
+    """`O`, or a prefix, a hyphen and a kind."""
+    return tag == OUTSIDE or (len(tag) > 2 and tag[0] in _PREFIXES and tag[1] == "-")
+
+
+def spans_of(tags: Sequence[str]) -> list[Span]:
+    """A span begins at its prefix, or where a kind is met that was not open (IOB1)."""
+    return list(_spans(tags))
+
+
+def _spans(tags: Sequence[str]) -> Iterator[Span]:
+    start, kind = 0, ""
+    for i, tag in enumerate([*tags, OUTSIDE]):
+        prefix, new = tag[0], tag[2:]
+        if kind and (new != kind or prefix in _BEGINS):
+            yield Span(start, i, kind)
+            kind = ""
+        if new and not kind:
+            start, kind = i, new
+        if kind and prefix in _ENDS:
+            yield Span(start, i + 1, kind)
+            kind = ""
+
+
+def tags_of(spans: Sequence[Span], n_words: int, encoding: Encoding) -> list[str]:
+    """The same spans written down again."""
+    tags = [OUTSIDE] * n_words
+    last = {"bioes": "E", "bio": "I"}[encoding]
+    alone = {"bioes": "S", "bio": "B"}[encoding]
+    for start, end, kind in spans:
+        inside = ["I"] * (end - start - 2)
+        prefixes = [alone] if end - start == 1 else ["B", *inside, last]
+        tags[start:end] = [f"{prefix}-{kind}" for prefix in prefixes]
+    return tags
+
+
+def span_labels(kinds: Sequence[str], encoding: Encoding) -> list[str]:
+    """Every tag that spans of these kinds may need."""
+    prefixes = {"bioes": "BIES", "bio": "BI"}[encoding]
+    return [OUTSIDE, *(f"{prefix}-{kind}" for kind in kinds for prefix in prefixes)]
+
+
+def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> Tensor:
+    """For `CRF`: what may follow what, (K + 1, K + 1); the last row and column are the sentence's
+    beginning and end, which are outside of any span."""
+    names = [*labels, OUTSIDE]
+    rows = [[_may_follow(before, after, encoding) for after in names] for before in names]
+    return torch.tensor(rows)
+
+
+def _may_follow(before: str, after: str, encoding: Encoding) -> bool:
+    open_after = "BI"  # prefixes whose span may go on
+    goes_on = after[0] in "IE"
+    if goes_on:
+        return before[0] in open_after and before[2:] == after[2:]
+    must_go_on = encoding == "bioes" and before[0] in open_after
+    return not must_go_on

@@ -1,0 +1,48 @@
+"""Static vectors as layers, for comparison with a biLM: a word's own vector, the same wherever it
+stands, and the mean of the words around it.
+"""
+
+# n words of a sentence, D vector dim
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.embedder import Embedding
+from elmore.models.static import StaticVectors
+
+WINDOW = 5
+"""Words on either side."""
+
+
+class StaticContext:
+    """Two layers: the word itself, and its neighbours without it."""
+
+    n_layers = 2
+
+    def __init__(self, vectors: StaticVectors, window: int = WINDOW):
+        self.vectors, self.window = vectors, window
+
+    @property
+    def dim(self) -> int:
+        return self.vectors.dim
+
+    def stream(self, sentences: Iterable[Sequence[str]]) -> Iterator[Embedding]:
+        """A word without a vector has zeros, and does not count as a neighbour."""
+        for words in sentences:
+            rows = [self.vectors.row(word) for word in words]
+            known = np.array([row is not None for row in rows], dtype=bool)
+            own = np.zeros((len(words), self.dim), np.float32)  # (n, D)
+            own[known] = self.vectors.vectors[[row for row in rows if row is not None]]
+            around = _around(own, known, self.window)
+            yield Embedding(list(words), np.stack([own, around]))
+
+
+def _around(own: NDArray[np.float32], known: NDArray[np.bool_], window: int) -> NDArray[np.float32]:
+    """By differences of running sums, in double precision."""
+    counted = np.column_stack([known, own]).astype(np.float64)  # (n, 1 + D)
+    sums = np.vstack([np.zeros((1, counted.shape[1])), counted.cumsum(axis=0)])  # (n + 1, 1 + D)
+    place = np.arange(len(own))
+    first, last = np.maximum(place - window, 0), np.minimum(place + window + 1, len(own))
+    total = sums[last] - sums[first] - counted  # (n, 1 + D)
+    return np.asarray(total[:, 1:] / np.maximum(total[:, :1], 1), np.float32)  # (n, D)

@@ -1,0 +1,194 @@
+"""A label for every word. Spans (entities, chunks) are found by a CRF that knows which tags may
+follow which, and scored as conlleval does; plain labels (parts of speech) by a softmax.
+"""
+
+# B sentences, T words in the longest, K labels
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from elmore.errors import InputError
+from elmore.nn.crf import CRF
+from elmore.nn.rnn import BiRNN, SentenceDropout
+from elmore.tasks.readers.columns import TaggedSentence, read_columns
+from elmore.tasks.readers.conllu import ConlluColumn, read_conllu
+from elmore.tasks.readers.plain import read_plain_sentences
+from elmore.tasks.spans import (
+    Encoding,
+    allowed_pairs,
+    is_span_tag,
+    span_labels,
+    spans_of,
+    tags_of,
+)
+from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+
+Tags = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A sentence and its tags, which are empty when they are what is asked for."""
+
+    words: Words
+    tags: Tags = ()
+
+
+class ColumnsLayout(BaseModel):
+    """CoNLL's columns, split by white space."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["columns"] = "columns"
+    word: int = 0
+    tag: int = -1
+    """Columns count from 0, or from the end if negative."""
+
+    def read(self, path: Path) -> Iterator[TaggedSentence]:
+        return read_columns(path, self.word, self.tag)
+
+
+class ConlluLayout(BaseModel):
+    """Universal Dependencies' ten columns."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["conllu"] = "conllu"
+    tag: ConlluColumn = "upos"
+
+    def read(self, path: Path) -> Iterator[TaggedSentence]:
+        return read_conllu(path, self.tag)
+
+
+class Tagging(BaseModel):
+    """Named entities, chunks, parts of speech."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["tagging"] = "tagging"
+    layout: ColumnsLayout | ConlluLayout = Field(default=ColumnsLayout(), discriminator="kind")
+    spans: bool = True
+    """Tags write down spans; else each stands for itself."""
+    encoding: Encoding = "bioes"
+    """What spans are learnt as, whatever the file writes."""
+    hidden: int = Field(default=200, ge=1)
+    n_layers: int = Field(default=1, ge=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    late_after: int | None = Field(default=None, ge=1)
+    """Late vectors are joined to the output of this layer (TagLM: 1 of 2); null: of the last."""
+
+    def read(self, path: Path, *, training: bool = False) -> Corpus[Tagged]:
+        return Corpus([self._example(sentence, path) for sentence in self.layout.read(path)])
+
+    def _example(self, sentence: TaggedSentence, path: Path) -> Tagged:
+        if not self.spans:
+            return Tagged(sentence.words, sentence.tags)
+        for i, tag in enumerate(sentence.tags):
+            if not is_span_tag(tag):
+                raise InputError(
+                    f"{path}, line {sentence.line + i}: the tag {tag!r}; expected O, or B-, I-, "
+                    "E- or S- and a kind. Is it the right column (task.layout.tag)? For tags that "
+                    "are no spans set task.spans=false."
+                )
+        spans = spans_of(sentence.tags)
+        return Tagged(sentence.words, tuple(tags_of(spans, len(sentence.words), self.encoding)))
+
+    def read_plain(self, path: Path) -> Corpus[Tagged]:
+        """A sentence a line."""
+        return Corpus([Tagged(words) for words in read_plain_sentences(path)])
+
+    def sentences(self, example: Tagged) -> tuple[Words, ...]:
+        return (example.words,)
+
+    def labels(self, examples: Sequence[Tagged]) -> tuple[str, ...]:
+        if not self.spans:
+            return tuple(sorted({tag for example in examples for tag in example.tags}))
+        kinds = {span.kind for example in examples for span in spans_of(example.tags)}
+        return tuple(span_labels(sorted(kinds), self.encoding))
+
+    def head(self, labels: Sequence[str], dims: Dims) -> "TaggingHead":
+        return TaggingHead(self, labels, dims)
+
+    def score(self, examples: Sequence[Tagged], predictions: Sequence[Tags]) -> Score:
+        gold = [example.tags for example in examples]
+        return span_score(gold, predictions) if self.spans else accuracy(gold, predictions)
+
+    def shown(self, example: Tagged, prediction: Tags) -> dict[str, Any]:
+        found: dict[str, Any] = {"words": list(example.words), "tags": list(prediction)}
+        if self.spans:
+            found["spans"] = [
+                {"start": start, "end": end, "kind": kind, "words": example.words[start:end]}
+                for start, end, kind in spans_of(prediction)
+            ]
+        return found
+
+
+class TaggingHead(Head[Tagged, Tags]):
+    """biLSTM layers, then a CRF over spans' tags or a softmax over plain ones."""
+
+    def __init__(self, config: Tagging, labels: Sequence[str], dims: Dims):
+        super().__init__()
+        self.labels = tuple(labels)
+        self.ids = {label: i for i, label in enumerate(labels)}
+        n_layers, width = config.n_layers, dims.vectors
+        self.late_after = min(config.late_after or n_layers, n_layers)
+        self.layers = nn.ModuleList()
+        for layer in range(1, n_layers + 1):
+            self.layers.append(BiRNN(width, config.hidden, config.dropout))
+            width = 2 * config.hidden + (dims.late if layer == self.late_after else 0)
+        self.dropout = SentenceDropout(config.dropout)
+        self.output = nn.Linear(width, len(labels))
+        pairs = allowed_pairs(labels, config.encoding) if config.spans else None
+        self.crf = None if pairs is None else CRF(pairs)
+
+    def scores(self, inputs: Encoded) -> Tensor:
+        x = inputs.vectors  # (B, T, D)
+        for layer, rnn in enumerate(self.layers, start=1):
+            x = rnn(x, inputs.mask)
+            if layer == self.late_after and inputs.late is not None:
+                x = torch.cat([x, inputs.late], dim=-1)
+        scores: Tensor = self.output(self.dropout(x))  # (B, T, K)
+        return scores
+
+    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Tagged]) -> Tensor:
+        (encoded,) = inputs
+        scores, mask = self.scores(encoded), encoded.mask
+        ids = [torch.tensor([self.ids[tag] for tag in example.tags]) for example in examples]
+        labels = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(mask.device)  # (B, T)
+        if self.crf is None:
+            return F.cross_entropy(scores[mask], labels[mask])
+        likelihood: Tensor = self.crf(scores, labels, mask)
+        return -likelihood.sum() / mask.sum()
+
+    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Tagged]) -> list[Tags]:
+        (encoded,) = inputs
+        scores = self.scores(encoded)
+        if self.crf is None:
+            best = scores.argmax(dim=-1).tolist()
+            rows = [row[:n] for row, n in zip(best, encoded.lengths.tolist(), strict=True)]
+        else:
+            rows = self.crf.decode(scores, encoded.mask)
+        return [tuple(self.labels[i] for i in row) for row in rows]
+
+
+def span_score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Score:
+    """Micro-averaged over spans: right are those with both ends and the kind right."""
+    right = n_gold = n_found = 0
+    for tags, guesses in zip(gold, found, strict=True):
+        want, have = set(spans_of(tags)), set(spans_of(guesses))
+        right, n_gold, n_found = right + len(want & have), n_gold + len(want), n_found + len(have)
+    precision, recall = right / max(n_found, 1), right / max(n_gold, 1)
+    f1 = 2 * right / max(n_gold + n_found, 1)
+    return Score({"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall})
+
+
+def accuracy(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Score:
+    """Of words."""
+    pairs = [pair for row in zip(gold, found, strict=True) for pair in zip(*row, strict=True)]
+    return Score({"accuracy": 100 * sum(a == b for a, b in pairs) / max(len(pairs), 1)})

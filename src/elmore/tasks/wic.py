@@ -1,0 +1,161 @@
+"""Word-in-Context: do two uses of a word mean the same? The cosine of their vectors says so above a
+threshold, the one that is right most often on the training and development pairs.
+"""
+
+# L layers, N pairs, F features, D vector dim
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.errors import InputError
+from elmore.tasks.readers.wic import Pair, read_wic
+from elmore.tasks.uses import (
+    Half,
+    LayerEncoder,
+    Marked,
+    Watch,
+    unit,
+    unwatched,
+    use_vectors,
+    view,
+    views,
+)
+
+ALL_LAYERS = "all layers"
+_RIDGE = 1.0  # keeps the weights finite when the pairs can be told apart without a mistake
+_STEPS = 25  # Newton's: it is there after six or seven
+
+Doubles = NDArray[np.float64]
+Truth = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class WicRow:
+    """One way to tell, its threshold, and how often it is right, in percent."""
+
+    vectors: str
+    rule: str
+    threshold: float
+    fitted: float
+    """On the pairs that the threshold was chosen on."""
+    test: float
+
+
+@dataclass(frozen=True, slots=True)
+class WicReport:
+    """Each layer alone, their mean, and all of them weighed."""
+
+    rows: tuple[WicRow, ...]
+    n_fitted: int
+    n_test: int
+    majority: float
+    """What the more frequent answer alone gets on the test pairs."""
+
+    @property
+    def chosen(self) -> WicRow:
+        """The best on the pairs that the thresholds were chosen on."""
+        return max(self.rows, key=lambda row: row.fitted)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Accuracy in percent."""
+        return [
+            {
+                "vectors": row.vectors,
+                "rule": row.rule,
+                "threshold": row.threshold,
+                "train+dev": row.fitted,
+                "test": row.test,
+                "chosen": row is self.chosen,
+            }
+            for row in self.rows
+        ]
+
+
+def wic(
+    encoder: LayerEncoder,
+    train: Sequence[str | Path],
+    test: str | Path,
+    *,
+    watch: Watch = unwatched,
+) -> WicReport:
+    """Thresholds from all pairs of `train`, the development ones among them; files are `.data.txt`
+    with their answers beside them."""
+    seen = [pair for path in train for pair in read_wic(path)]
+    asked = list(read_wic(test))
+    if not seen or not asked:
+        raise InputError("The training or the test pairs of WiC are empty; expected some of both.")
+    pairs = [*seen, *asked]
+    vectors = use_vectors(encoder, [m for pair in pairs for m in _marked(pair)], watch)
+    names = views(encoder.n_layers)
+    cosines = np.stack([pair_cosines(vectors, name) for name in names], axis=1)  # (N, L or L + 1)
+    truth = np.array([pair.same for pair in pairs])
+    rows = [
+        _row(name, "cosine", scores, truth, len(seen))
+        for name, scores in zip(names, cosines.T, strict=True)
+    ]
+    if encoder.n_layers > 1:
+        weighed = _weighed(cosines[:, : encoder.n_layers], truth, len(seen))
+        rows.append(_row(ALL_LAYERS, "logistic", weighed, truth, len(seen)))
+    majority = 100 * max(truth[len(seen) :].mean(), 1 - truth[len(seen) :].mean())
+    return WicReport(tuple(rows), len(seen), len(asked), float(majority))
+
+
+def _marked(pair: Pair) -> tuple[Marked, Marked]:
+    first, second = (
+        Marked(use.words, [(use.place, use.place + 1)]) for use in (pair.first, pair.second)
+    )
+    return first, second
+
+
+def pair_cosines(vectors: Half, name: str) -> Doubles:
+    """Of each pair, its uses being neighbours. Rounded, or a threshold would be put among equal
+    vectors that rounding errors alone tell apart."""
+    units = unit(view(vectors, name)).astype(np.float64)  # (2 N, D)
+    return np.asarray((units[::2] * units[1::2]).sum(axis=1).round(5))  # (N,)
+
+
+def _row(name: str, rule: str, scores: Doubles, truth: Truth, n_seen: int) -> WicRow:
+    threshold = best_threshold(scores[:n_seen], truth[:n_seen])
+    right = (scores >= threshold) == truth  # (N,)
+    seen, asked = right[:n_seen].mean(), right[n_seen:].mean()
+    return WicRow(name, rule, threshold, 100 * float(seen), 100 * float(asked))
+
+
+def best_threshold(scores: Doubles, truth: Truth) -> float:
+    """Right most often when everything from it upwards counts as the same; of equals the lowest.
+
+    It lies half-way between two scores, or just beyond the last."""
+    order = np.argsort(scores, kind="stable")
+    places = scores[order]
+    # Right with k scores below the cut: the different ones among them, the same ones above.
+    below = np.concatenate([[0], np.cumsum(~truth[order])])
+    above = truth.sum() - np.concatenate([[0], np.cumsum(truth[order])])
+    edges = np.concatenate([[places[0] - 1], places, [places[-1] + 1]])
+    possible = edges[1:] > edges[:-1]  # no cut between equal scores
+    k = int(np.where(possible, below + above, -1).argmax())
+    return float((edges[k] + edges[k + 1]) / 2)
+
+
+def _weighed(cosines: Doubles, truth: Truth, n_seen: int) -> Doubles:
+    """All layers' cosines as one number, by logistic regression on the seen pairs."""
+    mean, spread = cosines[:n_seen].mean(axis=0), cosines[:n_seen].std(axis=0)
+    features = (cosines - mean) / np.where(spread > 0, spread, 1)  # (N, F)
+    return np.asarray(features @ logistic_weights(features[:n_seen], truth[:n_seen]))  # (N,)
+
+
+def logistic_weights(features: Doubles, truth: Truth) -> Doubles:
+    """By Newton's method, with a small L2 penalty and a bias that is thrown away: the threshold
+    stands for it."""
+    x = np.column_stack([features, np.ones(len(features))])  # (N, F + 1)
+    penalty = np.diag([_RIDGE] * features.shape[1] + [0.0])
+    weights = np.zeros(x.shape[1])
+    for _ in range(_STEPS):
+        chance = 1 / (1 + np.exp(-x @ weights))  # (N,)
+        slope = x.T @ (chance - truth) + penalty @ weights
+        curvature = (x * (chance * (1 - chance))[:, None]).T @ x + penalty
+        weights -= np.linalg.solve(curvature, slope)
+    return weights[:-1]  # (F,)

@@ -1,0 +1,273 @@
+"""Comparisons: what is trained, what is kept, what is done again and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmore.errors import ConfigError, ElmoreError, InputError
+from elmore.pretrain.recipes import override
+from elmore.store.lock import Lock
+from elmore.tasks import compare as module
+from elmore.tasks.compare import CompareConfig, CompareProgress, compare, share
+from elmore.tasks.fit import Fitted, fit
+from elmore.tasks.outcome import Trial, read_outcome
+from elmore.tasks.recipes import ner
+from tests.tasks.tiny_data import write_columns
+
+SMALL = ["epochs=1", "task.hidden=4", "batch=8", "encoder.own.word_dim=4"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_columns(tmp_path)
+    return tmp_path
+
+
+def config(data: Path, *settings: str, **changes: Any) -> CompareConfig:
+    given: dict[str, Any] = {
+        "task": "ner",
+        "fit": override(ner(), [*SMALL, *settings]),
+        "train": data / "train.txt",
+        "dev": data / "dev.txt",
+        "test": data / "test.txt",
+        "encoders": ("none", f"glove:{data / 'glove.txt'}"),
+        "seeds": 2,
+    }
+    return CompareConfig.model_validate({**given, **changes})
+
+
+def results(output: Path) -> list[Any]:
+    return [read_outcome(path) for path in sorted((output / "results").iterdir())]
+
+
+class Fits:
+    """Stands for `fit`: notes what it is asked for, fails where it is told to, else does it."""
+
+    def __init__(self, fails: Callable[[Any], BaseException | None] = lambda _: None):
+        self.fails = fails
+        self.asked: list[Any] = []
+
+    def __call__(self, config: Any, *arguments: Any, **options: Any) -> Fitted:
+        self.asked.append(config)
+        if error := self.fails(config):
+            raise error
+        return fit(config, *arguments, **options)
+
+    @property
+    def trials(self) -> list[tuple[str, int]]:
+        return [(asked.encoder.source.partition(":")[0], asked.seed) for asked in self.asked]
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fits]:
+    def put(*arguments: Any) -> Fits:
+        found = Fits(*arguments)
+        monkeypatch.setattr(module, "fit", found)
+        return found
+
+    return put
+
+
+# What is done -------------------------------------------------------------------------------------
+
+
+def test_every_encoder_share_and_seed_is_a_file_and_a_part_of_the_report(data: Path):
+    told: list[CompareProgress] = []
+    output = data / "out"
+    report = compare(config(data, fractions=(0.5, 1)), output, tell=told.append)
+    assert len(results(output)) == 2 * 2 * 2
+    assert [(row.fraction, row.encoder[:5]) for row in report.rows] == [
+        (0.5, "none"), (0.5, "glove"), (1.0, "none"), (1.0, "glove"),
+    ]  # fmt: skip
+    assert [row.examples for row in report.rows] == [12, 12, 24, 24]
+    assert [len(row.scores["f1"]) for row in report.rows] == [2, 2, 2, 2]
+    assert (output / "table.md").read_text() == report.markdown()
+    assert json.loads((output / "comparison.json").read_text())["task"] == "ner"
+    assert (output / "index.html").read_text() == report.page()
+    assert sum(now.outcome is not None for now in told) == 8
+    assert not list(output.rglob("*.safetensors"))  # figures are kept, models are not
+
+
+def test_a_models_mix_and_frozen_parameters_are_in_the_report(data: Path, tiny_model: Path):
+    encoders = ("none", str(tiny_model))
+    report = compare(config(data, encoders=encoders, seeds=1), data / "out")
+    none, elmo = report.rows
+    ((mix,),) = elmo.mixes
+    assert none.mixes == ((),)
+    assert sum(mix.weights) == pytest.approx(1.0)
+    assert len(mix.weights) == 3
+    assert none.frozen == 0 < elmo.frozen
+    # Besides the wider input, four numbers are trained more: three weights and a scale.
+    assert elmo.trainable > none.trainable
+
+
+def test_one_seed_chooses_the_same_examples_for_everyone_and_smaller_shares_are_parts_of_larger():
+    examples = list(range(100))
+
+    def chosen(fraction: float, seed: int, encoder: str = "none") -> list[int]:
+        return share(examples, Trial(encoder=encoder, fraction=fraction, seed=seed))
+
+    assert chosen(0.1, 1) == chosen(0.1, 1, "x")
+    assert set(chosen(0.1, 1)) < set(chosen(0.3, 1))
+    assert chosen(0.1, 1) != chosen(0.1, 2)
+    assert chosen(1.0, 2) == examples
+    assert len(chosen(0.001, 1)) == 1
+
+
+def test_a_small_share_is_read_more_often_and_in_smaller_batches(data: Path, fits: Callable):
+    asked = fits().asked
+    compare(config(data, "epochs=2", fractions=(0.25, 1), seeds=1), data / "out")
+    assert [(fit.epochs, fit.patience, fit.halve_after, fit.batch) for fit in asked] == [
+        (4, 12, 4, 4), (4, 12, 4, 4), (2, 6, 2, 8), (2, 6, 2, 8),
+    ]  # fmt: skip
+
+
+def test_only_models_are_fine_tuned(data: Path, tiny_model: Path, fits: Callable):
+    asked = fits().asked
+    encoders = ("none", str(tiny_model), f"glove:{data / 'glove.txt'}+{tiny_model}")
+    tuned = config(data, "encoder.fine_tune=true", encoders=encoders, seeds=1)
+    report = compare(tuned, data / "out")
+    assert [fit.encoder.fine_tune for fit in asked] == [False, True, True]
+    assert not report.failures
+
+
+# Going on -----------------------------------------------------------------------------------------
+
+
+def test_what_is_finished_is_not_done_again(data: Path, fits: Callable):
+    first = compare(config(data), data / "out")
+    again = fits()
+    assert compare(config(data), data / "out").json() == first.json()
+    assert again.asked == []
+
+
+def test_more_seeds_and_encoders_join_what_is_there(data: Path, fits: Callable):
+    compare(config(data, encoders=("none",), seeds=1), data / "out")
+    more = fits()
+    report = compare(config(data, seeds=2), data / "out")
+    assert more.trials == [("glove", 1), ("none", 2), ("glove", 2)]
+    assert [len(row.scores["f1"]) for row in report.rows] == [2, 2]
+
+
+def test_a_failure_is_noted_the_others_go_on_and_it_is_tried_again(data: Path, fits: Callable):
+    def fails(fit: Any) -> BaseException | None:
+        return MemoryError("none\nleft") if fit.seed == 1 and fit.encoder.source != "none" else None
+
+    fits(fails)
+    report = compare(config(data), data / "out")
+    (failed,) = report.failures
+    assert failed.error == "MemoryError: none left"
+    assert "MemoryError" in failed.traceback
+    assert [(len(row.scores["f1"]), row.failed) for row in report.rows] == [(2, 0), (1, 1)]
+    assert "MemoryError: none left" in (data / "out" / "index.html").read_text()
+    again = fits()
+    assert not compare(config(data), data / "out").failures
+    assert again.trials == [("glove", 1)]
+
+
+def test_an_interrupt_ends_it_and_the_next_run_goes_on(data: Path, fits: Callable):
+    fits(lambda fit: KeyboardInterrupt() if fit.seed == 2 else None)
+    with pytest.raises(KeyboardInterrupt):
+        compare(config(data), data / "out")
+    assert len(results(data / "out")) == 2
+    again = fits()
+    compare(config(data), data / "out")
+    assert again.trials == [("none", 2), ("glove", 2)]
+
+
+def test_a_training_that_was_stopped_goes_on_from_its_last_epoch(data: Path):
+    def stop(now: CompareProgress) -> None:
+        if now.epoch is not None and now.epoch.epoch == 3:
+            raise KeyboardInterrupt
+
+    epochs: list[int] = []
+
+    def note(now: CompareProgress) -> None:
+        if now.epoch is not None and now.epoch.dev is not None:
+            epochs.append(now.epoch.epoch)
+
+    longer = config(data, "epochs=4", "patience=9", encoders=("none",), seeds=1)
+    with pytest.raises(KeyboardInterrupt):
+        compare(longer, data / "out", tell=stop)
+    stopped = compare(longer, data / "out", tell=note)
+    assert epochs == [3, 4]
+    straight = compare(longer, data / "straight")
+    assert stopped.rows[0].scores == straight.rows[0].scores
+
+
+def test_a_training_that_another_process_has_is_left_to_it(data: Path, fits: Callable):
+    compare(config(data, seeds=1), data / "out")
+    (result,) = (data / "out" / "results").glob("none*")
+    result.unlink()
+    lock = Lock(data / "out" / "work" / result.stem)
+    asked = fits().asked
+    report = compare(config(data, seeds=1), data / "out")
+    assert asked == []
+    assert len(report.rows) == 1
+    lock.release()
+    assert len(compare(config(data, seeds=1), data / "out").rows) == 2
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+def refused(kind: type[ElmoreError], said: str, run: Callable[[], object]) -> None:
+    with pytest.raises(kind, match=said) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+
+
+def test_other_settings_in_the_same_folder(data: Path):
+    compare(config(data, seeds=1), data / "out")
+    other = config(data, "task.hidden=5", "lr=0.1")
+    refused(ConfigError, r"out: .* \(lr, task\.hidden\)", lambda: compare(other, data / "out"))
+
+
+def test_other_examples_in_the_same_folder_but_the_same_ones_elsewhere_are_fine(
+    data: Path, fits: Callable
+):
+    compare(config(data, seeds=1), data / "out")
+    (data / "moved.txt").write_text((data / "test.txt").read_text())
+    asked = fits().asked
+    moved = config(data, seeds=1, test=data / "moved.txt")
+    compare(moved, data / "out")
+    assert asked == []
+    (data / "test.txt").write_text("Bob B-PER\n")
+    refused(ConfigError, r"\(test\)", lambda: compare(config(data), data / "out"))
+
+
+def test_other_vectors_by_the_same_name(data: Path):
+    compare(config(data, seeds=1), data / "out")
+    glove = data / "glove.txt"
+    glove.write_text(glove.read_text().replace("1", "2"))
+    refused(ConfigError, "other vectors", lambda: compare(config(data), data / "out"))
+
+
+def test_a_folder_that_holds_something_else(data: Path):
+    (data / "out").mkdir()
+    (data / "out" / "thesis.tex").write_text("")
+    refused(InputError, "no comparison", lambda: compare(config(data), data / "out"))
+
+
+def test_an_encoder_that_is_not_there_is_found_out_before_anything_is_trained(
+    data: Path, fits: Callable
+):
+    asked = fits().asked
+    missing = config(data, encoders=("none", "glove:absent.txt"))
+    refused(ElmoreError, r"absent\.txt", lambda: compare(missing, data / "out"))
+    assert asked == []
+    compare(config(data, "lr=0.1", seeds=1), data / "out")  # nothing there yet to be at odds with
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"encoders": ()}, {"encoders": ("none", "none")}, {"fractions": (0.0, 1)},
+     {"fractions": (1.5,)}, {"seeds": 0}],
+)  # fmt: skip
+def test_a_config_that_makes_no_sense(data: Path, changes: dict[str, Any]):
+    with pytest.raises(ValueError, match="validation error"):
+        config(data, **changes)

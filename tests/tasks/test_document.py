@@ -1,0 +1,70 @@
+"""docs/tasks.md tells the truth: its commands and its Python run, in order, on a few lines of data.
+Trainings are cut to one epoch."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmore.cli.main import main
+from tests.tasks.contexts import write_semcor, write_set
+from tests.tasks.tiny_data import write_columns
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "tasks.md"
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TRAINS = ("elmore task train", "elmore compare")
+SENSES = [[("river", None), ("bank", "bank%1:17:01::")], [("my", None), ("bank", "bank%1:14:00::")]]
+WORDS = "1\tit\tit\tPRON\t_\t_\t0\troot\t_\t_\n2\trained\train\tVERB\t_\t_\t1\tx\t_\t_\n\n"
+PAIR = "board\tN\t2-2\tRoom and board .\tHe nailed boards across the windows .\n"
+
+
+@pytest.fixture
+def reader(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Somebody with a model and files of every kind."""
+    shutil.copytree(tiny_model, tmp_path / "my-model")
+    write_columns(tmp_path)
+    (tmp_path / "new.txt").write_text("Bob saw Carla.\n")
+    write_semcor(tmp_path / "semcor.jsonl", SENSES)
+    for folder in ("sets", "wic"):
+        (tmp_path / folder).mkdir()
+    for name in ("semeval2007", "senseval2"):
+        write_set(tmp_path / "sets" / f"{name}.data.xml", SENSES)
+    for name in ("train", "dev", "test"):
+        (tmp_path / "wic" / f"{name}.data.txt").write_text(PAIR)
+        (tmp_path / "wic" / f"{name}.gold.txt").write_text("F\n")
+        (tmp_path / f"ud.{name}.conllu").write_text(WORDS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_block_runs(reader: Path):
+    for language, block in BLOCK.findall(DOCUMENT.read_text(encoding="utf-8")):
+        if language == "python":
+            exec(compile(block, str(DOCUMENT), "exec"), {"__name__": "document"})
+            continue
+        for command in block.splitlines():
+            cut = ["--epochs", "1"] if command.startswith(TRAINS) else []
+            assert main([*shlex.split(command)[1:], *cut]) == 0, command
+    assert (reader / "found.jsonl").read_text().count("\n") == 1
+    assert "<svg" in (reader / "ner-compared" / "index.html").read_text()
+
+
+def test_the_example_is_a_model_of_fifteen_lines():
+    (block,) = (
+        text for language, text in BLOCK.findall(DOCUMENT.read_text()) if language == "python"
+    )
+    model = block[block.index("class Tagger") : block.index("\n\n\nscores")]
+    assert len([line for line in model.splitlines() if line.strip()]) <= 15
+
+
+def test_the_example_of_a_model_of_ones_own_learns(tiny_model: Path):
+    command = [sys.executable, "examples/own_model.py", str(tiny_model)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    right, of = re.findall(r"\d+", done.stdout)[:2]
+    assert int(right) > 0.7 * int(of)  # random vectors: the words alone must tell
+    assert "γ = " in done.stdout

@@ -1,0 +1,59 @@
+"""An encoder without weights for tests of heads: every word has a fixed vector of its own. And the
+shortest training there is, to see that a head can learn.
+"""
+
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmore.tasks.task import Dims, Encoded, Head, Task, Words
+
+DIMS = Dims(16)
+WITH_LATE = Dims(16, late=8)
+
+
+@cache
+def vector(word: str, dim: int) -> Tensor:
+    rng = np.random.default_rng(zlib.crc32(word.encode()) + dim)
+    return torch.from_numpy(rng.normal(size=dim).astype(np.float32))
+
+
+def encode(sentences: Sequence[Words], dims: Dims = DIMS) -> Encoded:
+    """A batch of sentences, padded with zeros to the longest."""
+    longest = max(map(len, sentences), default=0)
+    mask = torch.zeros(len(sentences), longest, dtype=torch.bool)
+    vectors = torch.zeros(len(sentences), longest, dims.vectors)
+    late = torch.zeros(len(sentences), longest, dims.late)
+    for row, words in enumerate(sentences):
+        mask[row, : len(words)] = True
+        for i, word in enumerate(words):
+            vectors[row, i], late[row, i] = vector(word, dims.vectors), vector(word, dims.late)
+    return Encoded(vectors, mask, late if dims.late else None)
+
+
+def encode_slots(slots: Sequence[Sequence[Words]], dims: Dims = DIMS) -> tuple[Encoded, ...]:
+    """`slots` as a task's `sentences` gives them, one an example."""
+    return tuple(encode(sentences, dims) for sentences in zip(*slots, strict=True))
+
+
+def learn(task: Task[Any, Any], head: Head[Any, Any], examples: Sequence[Any], epochs: int) -> None:
+    """Adam over batches of 50, always the same ones."""
+    optimizer = torch.optim.Adam(head.parameters(), lr=1e-2)
+    chunks = [examples[i : i + 50] for i in range(0, len(examples), 50)]
+    batches = [(encode_slots([task.sentences(e) for e in chunk]), chunk) for chunk in chunks]
+    for _ in range(epochs):
+        for inputs, chunk in batches:
+            optimizer.zero_grad()
+            head.loss(inputs, chunk).backward()
+            optimizer.step()
+
+
+def predict(task: Task[Any, Any], head: Head[Any, Any], examples: Sequence[Any]) -> list[Any]:
+    with torch.no_grad():
+        inputs = encode_slots([task.sentences(example) for example in examples])
+        return head.eval().predict(inputs, examples)
