@@ -20,7 +20,9 @@ def test_each_sentence_is_read_as_if_it_were_alone():
     assert y.shape == (4, 5, 8)
     for row, n in enumerate(LENGTHS):
         if n:
-            alone, _ = rnn.lstm(x[row : row + 1, :n])
+            words = x[row : row + 1, :n]
+            ahead, behind = rnn.ahead(words)[0], rnn.behind(words.flip(1))[0].flip(1)
+            alone = torch.cat([ahead, behind], dim=-1)
             torch.testing.assert_close(y[row : row + 1, :n], alone, rtol=0, atol=1e-6)
         assert not y[row, n:].any()
 
@@ -31,10 +33,11 @@ def test_a_batch_of_empty_sentences_gives_zeros():
 
 
 def test_forget_gates_begin_open():
-    lstm = BiRNN(7, 4).lstm
-    bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
-    assert bias[4:8].tolist() == [1.0] * 4
-    assert not bias[:4].any()
+    rnn = BiRNN(7, 4)
+    for lstm in (rnn.ahead, rnn.behind):
+        bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
+        assert bias[4:8].tolist() == [1.0] * 4
+        assert not bias[:4].any()
 
 
 def test_dropout_drops_the_same_for_every_word_of_a_sentence():

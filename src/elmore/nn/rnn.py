@@ -1,10 +1,11 @@
-"""The RNN that tasks put on top of word vectors: torch's LSTM in both directions over packed
-sentences, with one dropout mask for all words of a sentence.
+"""The RNN that tasks put on top of word vectors: torch's LSTM in both directions, with one dropout
+mask for all words of a sentence. Nothing is packed, for that misses torch's fast path: the backward
+LSTM reads each sentence mirrored within its own length, so padding always lies behind the words.
 """
 
 # B sentences, T words in the longest, D input dim, H hidden units of one direction
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmore.nn.dropout import Dropout
 
@@ -24,12 +25,12 @@ class BiRNN(nn.Module):
         self.dim = 2 * hidden
         """Of what comes out: forward and backward side by side."""
         self.dropout = SentenceDropout(dropout)
-        self.lstm = nn.LSTM(dim, hidden, batch_first=True, bidirectional=True)
+        self.ahead, self.behind = (nn.LSTM(dim, hidden, batch_first=True) for _ in range(2))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Orthogonal from state to state, Glorot's uniform from the input, forget gates open."""
-        for name, parameter in self.lstm.named_parameters():
+        for name, parameter in self.named_parameters():
             if "weight_hh" in name:
                 for gate in parameter.data.chunk(4):
                     nn.init.orthogonal_(gate)
@@ -43,9 +44,22 @@ class BiRNN(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, T, D), mask (B, T) -> (B, T, 2H), zero beyond each sentence's end."""
-        if not mask.any():
+        if x.shape[1] == 0:
             return x.new_zeros(*mask.shape, self.dim)
-        lengths = mask.sum(dim=1).clamp(min=1).cpu()  # packing knows no empty sentence
-        packed = pack_padded_sequence(self.dropout(x), lengths, True, enforce_sorted=False)
-        y, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=x.shape[1])
+        x = self.dropout(x)
+        mirror = _mirror(mask)
+        ahead = self.ahead(x)[0]  # (B, T, H)
+        behind = _take(self.behind(_take(x, mirror))[0], mirror)  # (B, T, H)
+        y = torch.cat([ahead, behind], dim=-1)
         return y * mask.unsqueeze(-1).to(y.dtype)  # (B, T, 2H)
+
+
+def _mirror(mask: Tensor) -> Tensor:
+    """For each row, the positions that read its words backwards and leave its padding in place."""
+    step = torch.arange(mask.shape[1], device=mask.device)
+    end = mask.sum(dim=1, keepdim=True)  # (B, 1)
+    return torch.where(step < end, end - 1 - step, step)  # (B, T)
+
+
+def _take(x: Tensor, positions: Tensor) -> Tensor:
+    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
