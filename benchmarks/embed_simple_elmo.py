@@ -28,7 +28,7 @@ def main(job: Job) -> None:
     start = time.perf_counter()
     model = ElmoModel()
     model.load(job.model, max_batch_size=_BATCH)
-    model.get_elmo_vectors([["the"]], layers="all")  # the session is made at first use
+    model.get_elmo_vectors([["the"]], layers="all")  # with its warm-up, the state's, here only
     seconds = time.perf_counter() - start
 
     def embed(
@@ -40,12 +40,12 @@ def main(job: Job) -> None:
         done: dict[int, NDArray[np.float32]] = {}
         for first in range(0, len(order), _BATCH):
             batch = order[first : first + _BATCH]
-            # (B, T, L, D), zeros after a sentence's end
-            found = model.get_elmo_vectors([sentences[i] for i in batch], layers="all")
+            # (B, L, T, D), zeros after a sentence's end
+            some = [sentences[i] for i in batch]
+            found = model.get_elmo_vectors(some, warmup=False, layers="all")
             if options.get("keep"):
                 for i, layers in zip(batch, found, strict=True):
-                    words = layers[: len(sentences[i])].swapaxes(0, 1)
-                    done[i] = np.asarray(words, dtype=np.float32)  # (L, T, D)
+                    done[i] = np.asarray(layers[:, : len(sentences[i])], dtype=np.float32)
         return [done[i] for i in range(len(sentences))] if done else None
 
     take_turns(embed, job, seconds, {})

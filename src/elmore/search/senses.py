@@ -26,6 +26,7 @@ _CLOUDS = 8
 _LOOKED_AT = 1000  # uses that decide; time grows with their square
 _TELLING = log(2)  # at least so much likelier
 _WINDOW = 10  # words to either side that belong to a use
+_EVERYWHERE = 1e-3  # of a corpus: a word as frequent as this tells of grammar, not of a sense
 
 
 @dataclass(frozen=True, slots=True, eq=False)
