@@ -37,16 +37,14 @@ def main(job: Job) -> None:
         order = list(range(len(sentences)))
         if options.get("sorted"):
             order.sort(key=lambda i: -len(sentences[i]))
+        # One call: each makes a session of its own, and cuts its texts into batches itself.
+        found = model.get_elmo_vectors([sentences[i] for i in order], warmup=False, layers="all")
+        if not options.get("keep"):
+            return None
         done: dict[int, NDArray[np.float32]] = {}
-        for first in range(0, len(order), _BATCH):
-            batch = order[first : first + _BATCH]
-            # (B, L, T, D), zeros after a sentence's end
-            some = [sentences[i] for i in batch]
-            found = model.get_elmo_vectors(some, warmup=False, layers="all")
-            if options.get("keep"):
-                for i, layers in zip(batch, found, strict=True):
-                    done[i] = np.asarray(layers[:, : len(sentences[i])], dtype=np.float32)
-        return [done[i] for i in range(len(sentences))] if done else None
+        for i, layers in zip(order, found, strict=True):  # (L, T, D), zeros after the end
+            done[i] = np.asarray(layers[:, : len(sentences[i])], dtype=np.float32)
+        return [done[i] for i in range(len(sentences))]
 
     take_turns(embed, job, seconds, {})
 
