@@ -1,5 +1,5 @@
-"""The recipe of `small-en`, the English model that is to come in the box: six million parameters, for
-some six hours on two cores. Sentences are read by themselves, as they will be embedded.
+"""The recipe of `small-en`, the English model that is to come in the box: six million parameters
+and some six hours on two cores. Sentences are read by themselves, as they will be embedded.
 """
 
 from elmore.models.bilm import BiLMConfig
