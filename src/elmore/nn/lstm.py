@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.nn.dropout import Dropout
+from elmore.nn.mirror import take
 
 DIRECTIONS = 2
 
@@ -145,7 +146,7 @@ class BiLSTM(nn.Module):
         active = [int(n) for n in (sorted_lengths > _steps(x.shape[1], x)).sum(1)]
         flip = _reversal(sorted_lengths, x.shape[1])  # (B, T)
         x = x[order]
-        both = torch.stack([x, _take(x, flip)]).transpose(1, 2)  # (S, T, B, D)
+        both = torch.stack([x, take(x, flip)]).transpose(1, 2)  # (S, T, B, D)
         if state is not None:
             state = LSTMState(state.h[:, :, order], state.c[:, :, order])
         outputs, end = self.run(both, state, active)
@@ -163,13 +164,9 @@ def _reversal(lengths: Tensor, n_steps: int) -> Tensor:
     return (lengths.unsqueeze(1) - 1 - step).clamp(min=0)  # (B, T)
 
 
-def _take(x: Tensor, positions: Tensor) -> Tensor:
-    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, T, D)
-
-
 def _side_by_side(y: Tensor, flip: Tensor) -> Tensor:
     """(S, B, T, D), each direction in its own order -> (B, T, 2D) in the order of the text."""
-    return torch.cat([y[0], _take(y[1], flip)], dim=-1)
+    return torch.cat([y[0], take(y[1], flip)], dim=-1)
 
 
 class _Layer(torch.autograd.Function):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.nn.dropout import Dropout
+from elmore.nn.mirror import mirror, take
 
 
 class SentenceDropout(Dropout):
@@ -47,19 +48,8 @@ class BiRNN(nn.Module):
         if x.shape[1] == 0:
             return x.new_zeros(*mask.shape, self.dim)
         x = self.dropout(x)
-        mirror = _mirror(mask)
+        back = mirror(mask.sum(dim=1), x.shape[1])  # (B, T)
         ahead = self.ahead(x)[0]  # (B, T, H)
-        behind = _take(self.behind(_take(x, mirror))[0], mirror)  # (B, T, H)
+        behind = take(self.behind(take(x, back))[0], back)  # (B, T, H)
         y = torch.cat([ahead, behind], dim=-1)
         return y * mask.unsqueeze(-1).to(y.dtype)  # (B, T, 2H)
-
-
-def _mirror(mask: Tensor) -> Tensor:
-    """For each row, the positions that read its words backwards and leave its padding in place."""
-    step = torch.arange(mask.shape[1], device=mask.device)
-    end = mask.sum(dim=1, keepdim=True)  # (B, 1)
-    return torch.where(step < end, end - 1 - step, step)  # (B, T)
-
-
-def _take(x: Tensor, positions: Tensor) -> Tensor:
-    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))

@@ -14,6 +14,7 @@ from torch.nn import functional
 from elmore.errors import InputError
 from elmore.nn.dropout import Dropout
 from elmore.nn.layer_norm import LayerNorm
+from elmore.nn.mirror import mirror, take
 
 DIRECTIONS = 2
 
@@ -131,10 +132,10 @@ class BiTransformer(nn.Module):
                 f"Transformer, which has {self.config.max_positions:,} positions; split it."
             )
         x = self.input_dropout(x + self.positions[:n_words])
-        mirror = _mirror(lengths, n_words).unsqueeze(-1).expand_as(x)  # (B, T, D)
+        back = mirror(lengths, n_words)  # (B, T)
         ahead, behind = self.directions
-        pairs = zip(ahead(x), behind(x.gather(1, mirror)), strict=True)
-        return [torch.cat([y, z.gather(1, mirror)], dim=-1) for y, z in pairs], None
+        pairs = zip(ahead(x), behind(take(x, back)), strict=True)
+        return [torch.cat([y, take(z, back)], dim=-1) for y, z in pairs], None
 
 
 def sinusoids(n_positions: int, dim: int) -> Tensor:
@@ -142,10 +143,3 @@ def sinusoids(n_positions: int, dim: int) -> Tensor:
     rates = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)  # (D / 2,)
     angles = torch.arange(n_positions, dtype=torch.float64).unsqueeze(1) * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
-
-
-def _mirror(lengths: Tensor, n_words: int) -> Tensor:
-    """For each row, the positions that read its words backwards and leave its padding in place."""
-    step = torch.arange(n_words, device=lengths.device)
-    end = lengths.unsqueeze(1)  # (B, 1)
-    return torch.where(step < end, end - 1 - step, step)  # (B, T)
