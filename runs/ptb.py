@@ -39,6 +39,6 @@ def ptb() -> PretrainConfig:
         ),
         epochs=8,
         output_dropout=0.3,
-        precision="bfloat16",
+        softmax_start="static",
         valid_words=None,
     )

@@ -15,7 +15,7 @@ class FixedWeights:
 
     def __init__(self, w: Tensor):
         self._packed = _packed(w)
-        self._plain = w.mT
+        self._plain = w.mT if self._packed is None else w.new_empty(0)  # held once, not twice
 
     def times(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x (N, K) -> (N, M)."""

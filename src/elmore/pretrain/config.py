@@ -41,6 +41,9 @@ class PretrainConfig(BaseModel):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the matrix products: bfloat16 needs a GPU, or a CPU with AVX-512 BF16 or AMX. `auto` is
     bfloat16 on a GPU and float32 elsewhere."""
+    softmax_start: Literal["random", "static"] = "random"
+    """Of a new model: `static` counts neighbours in the corpus first and gives every word a bias
+    and a vector to begin with, which saves the first epoch's worth of steps on small corpora."""
     softmax_first: int = Field(default=500, ge=0)
     """Starting from a model without a softmax: steps in which only the new softmax learns."""
     valid_words: int | None = Field(default=50_000, ge=1)
@@ -50,4 +53,6 @@ class PretrainConfig(BaseModel):
     def _fits(self) -> "PretrainConfig":
         if isinstance(self.model.context, TransformerConfig) and self.batches.kind == "rows":
             raise ValueError("a Transformer carries no state: use batches.kind=sentences")
+        if self.softmax_start == "static" and self.softmax.kind == "adaptive":
+            raise ValueError("softmax_start=static needs a row a word: softmax.kind is adaptive")
         return self

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors.torch import load_file, save_file
 
 from elmore.atomic import atomic_file
 from elmore.checkpoint.checkpoint import Checkpoint, build_model, one_line
@@ -38,12 +39,13 @@ from elmore.pretrain.sentences import (
     find_files,
     read_sentences,
 )
+from elmore.pretrain.static_start import start_softmax
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loop, Progress, Report, checkpoints
 from elmore.train.memory import keep_large_blocks
 from elmore.train.world import World
 
-RUN, VOCABULARY = "run.json", "vocab.txt"
+RUN, VOCABULARY, START = "run.json", "vocab.txt", "softmax-start.safetensors"
 _COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
 
@@ -128,6 +130,8 @@ def _prepare(
     output.mkdir(parents=True, exist_ok=True)
     with atomic_file(output / VOCABULARY) as path:
         path.write_text("".join(words.lines()), encoding="utf-8")
+    if config.softmax_start == "static" and source is None:
+        _write_start(files, output, config, words)
     run = Run(
         config=config,
         corpus=[str(path.resolve()) for path in files],
@@ -176,6 +180,18 @@ def _vocabulary(
     return Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )
+
+
+def _write_start(
+    files: list[Path], output: Path, config: PretrainConfig, vocabulary: Vocabulary
+) -> None:
+    """Counted once, by one process: all processes of a run must begin with the same numbers."""
+    torch.manual_seed(config.loop.seed)
+    softmax = Softmax(len(vocabulary), config.model.context.dim)
+    sentences = (words for path in files for words in read_sentences(path, config.reading))
+    start_softmax(softmax, vocabulary, sentences, config.loop.seed)
+    with atomic_file(output / START) as path:
+        save_file({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
 
 
 def _fixed_vocabulary(source: Checkpoint) -> Vocabulary | None:
@@ -262,6 +278,8 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
             f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
         )
     softmax = _softmax(config, checkpoint, len(vocabulary))
+    if checkpoint.softmax is None and (folder / START).exists():
+        softmax.load_state_dict(load_file(folder / START))
     model = LanguageModel(checkpoint.model, softmax, config.output_dropout)
     model = _at_home(model.requires_grad_(True).train().to(world.device()))
     speller = replace(checkpoint, vocabulary=vocabulary).speller()
