@@ -98,6 +98,7 @@ def elmo_laptop() -> PretrainConfig:
             schedule=CosineSchedule(warmup=200),
             clip=1.0,
         ),
+        softmax_start="static",
     )
 
 

@@ -65,7 +65,8 @@ def count_neighbours(
 ) -> tuple[tuple[IntArray, NDArray[np.float64]], NDArray[np.int64]]:
     """How often two frequent words stand near each other (M keys first·V + second, and weights),
     and how often each word stands anywhere (V)."""
-    keys, weights = np.empty(0, np.int64), np.empty(0, np.float64)
+    keys: IntArray = np.empty(0, np.int64)
+    weights: NDArray[np.float64] = np.empty(0, np.float64)
     counts = np.zeros(n_words, np.int64)
     for ids in chunks:
         counts += np.bincount(ids[ids >= 0], minlength=n_words)
@@ -78,7 +79,8 @@ def count_neighbours(
             found.append(first[near] * frequent + second[near])
             weight.append(np.full(len(found[-1]), 1 / distance))
         keys, place = np.unique(np.concatenate(found), return_inverse=True)
-        weights = np.bincount(place, np.concatenate(weight), minlength=len(keys))
+        summed = np.bincount(place, np.concatenate(weight), minlength=len(keys))
+        weights = summed.astype(np.float64)
     return (keys, weights), counts
 
 
