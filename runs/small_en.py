@@ -1,34 +1,44 @@
-"""The recipe of `small-en`, the English model that is to come in the box: six million parameters
-and some six hours on two cores. Sentences are read by themselves, as they will be embedded.
+"""The recipe of `small-en`, the English model in the box. Sentences are read by themselves, as they
+will be embedded. A word is read by a vector of its own and by its spelling: on so little text
+spelling alone takes far longer to say what a word is about (docs/results.md).
 """
 
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
+from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import SentencesConfig
-from elmore.pretrain.config import PretrainConfig, VocabularyConfig
+from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import CosineSchedule
 
+DIM, VOCABULARY = 192, 30_000
+
 
 def small_en() -> PretrainConfig:
     return PretrainConfig(
         model=BiLMConfig(
-            words=CharCNNConfig(
-                dim=192,
-                n_highway=1,
-                max_characters=30,
-                filters=((1, 32), (2, 64), (3, 128), (4, 128), (5, 160)),
+            words=WordCharConfig(
+                characters=CharCNNConfig(
+                    n_characters=160,
+                    filters=((1, 32), (2, 32), (3, 64), (4, 64), (5, 64)),
+                    n_highway=0,
+                    max_characters=30,
+                    dim=256,
+                    project=False,
+                ),
+                n_words=VOCABULARY,
+                word_dim=DIM,
+                dim=DIM,
             ),
-            context=LSTMConfig(dim=192, cell_dim=768),
+            context=LSTMConfig(dim=DIM, cell_dim=768),
         ),
         softmax=SampledSoftmaxConfig(n_samples=2048),
         batches=SentencesConfig(words=2048, max_words=80),
         reading=ReadingConfig(tokenize=True, buffer=20_000),
-        vocabulary=VocabularyConfig(max_size=30_000),
         loop=LoopConfig(
             steps=16_000,
             optimizer=AdamWConfig(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.01),
@@ -37,6 +47,5 @@ def small_en() -> PretrainConfig:
             checkpoint_minutes=5.0,
         ),
         output_dropout=0.0,
-        softmax_start="static",
         valid_words=20_000,
     )
