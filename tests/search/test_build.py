@@ -222,3 +222,37 @@ def test_damage_is_named(tmp_path: Path):
         Index.open(tmp_path / "i")
     with pytest.raises(FormatError, match="not an index"):
         Index.open(tmp_path)
+
+
+def test_a_flipped_byte_of_the_manifest_is_named(tmp_path: Path):
+    build(tmp_path / "i")
+    path = tmp_path / "i" / MANIFEST
+    whole = path.read_bytes()
+    for place in range(0, len(whole) - 1, 7):  # the last is the end of the line
+        for bits in (0x01, 0x80):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ bits]) + whole[place + 1 :])
+            with pytest.raises(FormatError, match=r"index\.json: (damaged|version)") as caught:
+                Index.open(tmp_path / "i")
+            assert "\n" not in str(caught.value)
+    path.write_bytes(whole)
+    assert len(Index.open(tmp_path / "i").words) > 0
+
+
+def test_a_changed_number_in_the_manifest_is_noticed(tmp_path: Path):
+    build(tmp_path / "i")
+    path = tmp_path / "i" / MANIFEST
+    path.write_text(path.read_text().replace('"max_uses": 9', '"max_uses": 8'))
+    said = r"index\.json: damaged, its checksum does not fit; .* build the index again"
+    with pytest.raises(FormatError, match=said):
+        Index.open(tmp_path / "i")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [(1, "version 1, .* make it again"), (3, "version 3, .* update elmore")]
+)
+def test_an_index_of_another_version_is_refused(tmp_path: Path, version: int, said: str):
+    build(tmp_path / "i")
+    path = tmp_path / "i" / MANIFEST
+    path.write_text(path.read_text().replace('"version": 2', f'"version": {version}'))
+    with pytest.raises(FormatError, match=said):
+        Index.open(tmp_path / "i")

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmore.search import index as indexing
 from elmore.search.index import Index
-from elmore.search.senses import characteristic, group, plane
+from elmore.search.senses import characteristic, group, plane, silhouette
 from elmore.search.space import unit
 from elmore.search.uses import Use
 from tests.search.corpora import corpus
@@ -58,6 +59,22 @@ def test_the_plane_keeps_the_two_widest_directions():
     assert abs(np.corrcoef(points[:, 1], rows[:, 3])[0, 1]) > 0.99
 
 
+@pytest.mark.parametrize("n_groups", [1, 2, 5])
+def test_the_silhouette_is_that_of_scikit_learn(n_groups: int):
+    metrics = pytest.importorskip("sklearn.metrics", reason="the extra `search` is not installed")
+    rng = np.random.default_rng(n_groups)
+    points = rng.normal(size=(40, 3)) + 3 * np.arange(40)[:, None] / 40
+    points[1] = points[2]
+    labels = np.arange(40) * n_groups // 40
+    if n_groups > 2:
+        labels[7] = n_groups  # a group of one
+    distances = np.linalg.norm(points[:, None] - points, axis=-1)
+    want = 0.0
+    if n_groups > 1:
+        want = metrics.silhouette_score(distances, labels, metric="precomputed")
+    assert silhouette(distances, labels) == pytest.approx(want, abs=1e-12)
+
+
 def uses(*sentences: str) -> list[Use]:
     return [Use(i, tuple(s.split()), s.split().index("bank")) for i, s in enumerate(sentences)]
 
@@ -87,3 +104,22 @@ def test_an_index_tells_senses_and_their_map(tmp_path: Path):
     assert drawn.points.shape == (found.n_uses, 2)
     assert np.bincount(drawn.senses).tolist() == [sense.size for sense in found.senses]
     assert [use.words for use in drawn.uses] == [use.words for use in index.uses("bank")]
+
+
+def test_senses_and_map_are_found_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    index = Index.build(corpus(90), waves(), tmp_path / "i", keep="all")
+    wanted, drawn = index.senses("bank", layer=1), index.map("bank", 1)
+    times = 0
+
+    def counted(vectors: np.ndarray):
+        nonlocal times
+        times += 1
+        return group(vectors)
+
+    monkeypatch.setattr(indexing, "group", counted)
+    found, points = index.senses_and_map("bank", layer=1)
+    assert times == 1
+    assert found == wanted
+    assert points.uses == drawn.uses
+    np.testing.assert_array_equal(points.points, drawn.points)
+    np.testing.assert_array_equal(points.senses, drawn.senses)

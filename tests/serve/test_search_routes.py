@@ -153,7 +153,7 @@ def test_too_many_searches_are_turned_away(
     tiny_embedder: Embedder, index: Index, monkeypatch: pytest.MonkeyPatch
 ):
     gate, began = threading.Event(), threading.Event()
-    original = Index.senses
+    original = Index.senses_and_map
 
     def slowly(self: Index, *given: Any, **named: Any) -> Any:
         began.set()
@@ -162,7 +162,7 @@ def test_too_many_searches_are_turned_away(
 
     app = create_app(tiny_embedder, index=index, config=ServeConfig(queue_searches=1))
     with TestClient(app) as client:
-        monkeypatch.setattr(Index, "senses", slowly)
+        monkeypatch.setattr(Index, "senses_and_map", slowly)
         statuses: list[int] = []
 
         def ask() -> None:

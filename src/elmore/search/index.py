@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -210,8 +211,25 @@ class Index:
         self, word: str, *, layer: Layer = "mix", typical: int = 3, words: int = 8
     ) -> Senses:
         """What the word means here; each sense with some typical uses and characteristic words."""
+        return self._senses(self._grouped(word, layer), typical, words)
+
+    def map(self, word: str, layer: Layer = "mix") -> WordMap:
+        """All uses of a word in the plane, each with its sense."""
+        return _map(self._grouped(word, layer))
+
+    def senses_and_map(
+        self, word: str, *, layer: Layer = "mix", typical: int = 3, words: int = 8
+    ) -> tuple[Senses, WordMap]:
+        """Both, with the uses grouped once."""
+        grouped = self._grouped(word, layer)
+        return self._senses(grouped, typical, words), _map(grouped)
+
+    def _grouped(self, word: str, layer: Layer) -> "_Grouped":
         uses, vectors = self._vectors(word, layer)
-        groups = group(vectors)
+        return _Grouped(self._known(word), uses, vectors, group(vectors))
+
+    def _senses(self, grouped: "_Grouped", typical: int, words: int) -> Senses:
+        word, uses, vectors, groups = grouped
         near = np.einsum("nd,nd->n", vectors, groups.centres[groups.labels])  # (n,)
         senses = []
         for i in range(len(groups.centres)):
@@ -220,13 +238,7 @@ class Index:
             middle = [uses[j] for j in ours[np.argsort(-near[ours], kind="stable")]]
             told = characteristic(middle, others, self._counts, words)
             senses.append(Sense(len(ours), _distinct(middle, typical), told))
-        return Senses(self._known(word), len(uses), tuple(senses), groups.separation)
-
-    def map(self, word: str, layer: Layer = "mix") -> WordMap:
-        """All uses of a word in the plane, each with its sense."""
-        uses, vectors = self._vectors(word, layer)
-        groups: Groups = group(vectors)
-        return WordMap(self._known(word), tuple(uses), plane(vectors), groups.labels)
+        return Senses(word, len(uses), tuple(senses), groups.separation)
 
     @cached_property
     def _counts(self) -> dict[str, int]:
@@ -319,6 +331,20 @@ class Index:
         segment = self._segments[hit.segment]
         sentence, position = segment.uses[hit.row].tolist()
         return Use(int(self._starts[hit.segment]) + hit.row, segment.sentence(sentence), position)
+
+
+class _Grouped(NamedTuple):
+    """A word's uses, told apart."""
+
+    word: str
+    uses: list[Use]
+    vectors: Vectors  # (n, D)
+    groups: Groups
+
+
+def _map(grouped: _Grouped) -> WordMap:
+    points = plane(grouped.vectors)
+    return WordMap(grouped.word, tuple(grouped.uses), points, grouped.groups.labels)
 
 
 def _distinct(uses: Sequence[Use], n: int) -> tuple[Use, ...]:

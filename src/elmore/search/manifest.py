@@ -2,17 +2,15 @@
 of them count. Replacing the manifest is the one moment at which anything happens.
 """
 
-import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from elmore.atomic import atomic_file
-from elmore.errors import FormatError
+from elmore.store.checked import read_checked, write_checked
 from elmore.store.keep import Keep, kept_shape
 from elmore.store.precision import Codec, Precision
 
-VERSION = 1
+VERSION = 2  # 1 had no checksum
 MANIFEST = "index.json"
 
 
@@ -89,30 +87,9 @@ class Manifest(BaseModel):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    with atomic_file(folder / MANIFEST) as path:
-        path.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_checked(folder / MANIFEST, manifest)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_bytes())
-        version = content["version"]
-    except FileNotFoundError:
-        raise FormatError(f"{folder}: not an index, it has no {MANIFEST}.") from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except (ValueError, RecursionError, TypeError, KeyError):
-        raise _damaged(path) from None
-    if version != VERSION:
-        raise FormatError(
-            f"{path}: version {version}, but this elmore reads version {VERSION}; update elmore."
-        )
-    try:
-        return Manifest.model_validate(content)
-    except ValidationError:
-        raise _damaged(path) from None
-
-
-def _damaged(path: Path) -> FormatError:
-    return FormatError(f"{path}: damaged; restore it from a copy, or build the index again.")
+    remedy = "restore it from a copy, or build the index again"
+    return read_checked(folder / MANIFEST, Manifest, VERSION, called="an index", remedy=remedy)

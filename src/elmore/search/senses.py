@@ -41,6 +41,7 @@ class Groups:
 
 def group(vectors: Vectors) -> Groups:
     """(n, D), rows of length one, into as many groups as the vectors bear out."""
+    cluster = sklearn().cluster
     step = -(-len(vectors) // _LOOKED_AT)
     points = _principal(vectors, vectors[::step], _COMPONENTS)  # (n, P)
     some = points[::step]
@@ -48,9 +49,9 @@ def group(vectors: Vectors) -> Groups:
     labels = np.zeros(len(vectors), np.int64)
     if found is not None:
         middles = np.stack([some[found == i].mean(axis=0) for i in range(found.max() + 1)])
-        means = sklearn().cluster.KMeans(len(middles), init=middles, n_init=1).fit(some)
+        means = cluster.KMeans(len(middles), init=middles, n_init=1).fit(some)
         labels = means.predict(points).astype(np.int64)
-    separation = _silhouette(_distances(some), labels[::step])
+    separation = 0.0 if found is None else silhouette(_square(_distances(some)), labels[::step])
     sizes = np.bincount(labels)
     labels = np.argsort(np.argsort(-sizes, kind="stable"))[labels]
     centres = unit(np.stack([vectors[labels == i].mean(axis=0) for i in range(len(sizes))]))
@@ -96,8 +97,9 @@ class _Tree:
     def __init__(self, points: NDArray[Any]):
         from scipy.cluster.hierarchy import linkage
 
-        self._distances = _distances(points)
-        self._tree = linkage(points, "ward")
+        distances = _distances(points)
+        self._square = _square(distances)
+        self._tree = linkage(distances, "ward")
 
     def labels(self, k: int) -> Ints:
         from scipy.cluster.hierarchy import fcluster
@@ -105,17 +107,37 @@ class _Tree:
         return np.asarray(fcluster(self._tree, k, "maxclust") - 1, np.int64)
 
     def separation(self, k: int) -> float:
-        return _silhouette(self._distances, self.labels(k))
+        return silhouette(self._square, self.labels(k))
 
 
 def _distances(points: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(sklearn().metrics.pairwise_distances(points))  # (n, n)
+    from scipy.spatial.distance import pdist
+
+    return np.asarray(pdist(points))  # (n * (n - 1) / 2,)
 
 
-def _silhouette(distances: NDArray[Any], labels: Ints) -> float:
-    if labels.max() == 0:
+def _square(distances: NDArray[Any]) -> NDArray[Any]:
+    from scipy.spatial.distance import squareform
+
+    return np.asarray(squareform(distances))  # (n, n)
+
+
+def silhouette(distances: NDArray[Any], labels: Ints) -> float:
+    """How much nearer points are to their own group than to the next, of distances (n, n); 0 for
+    one group. As scikit-learn's, which takes more than ten times as long for 200 points; a word's
+    senses need 46 of them.
+    """
+    sizes = np.bincount(labels)
+    if len(sizes) == 1:
         return 0.0
-    return float(sklearn().metrics.silhouette_score(distances, labels, metric="precomputed"))
+    points = np.arange(len(labels))
+    sums = distances @ np.eye(len(sizes))[labels]  # (n, k)
+    own = sums[points, labels] / np.maximum(sizes[labels] - 1, 1)  # (n,), without itself
+    sums[points, labels] = np.inf
+    other = (sums / sizes).min(axis=1)
+    larger = np.maximum(own, other)
+    alone = (sizes[labels] == 1) | (larger == 0)
+    return float(np.where(alone, 0.0, (other - own) / np.where(alone, 1.0, larger)).mean())
 
 
 def characteristic(
@@ -157,7 +179,6 @@ def _log_odds(
 def sklearn() -> Any:
     try:
         import sklearn.cluster
-        import sklearn.metrics
     except ImportError:
         raise InputError("Senses need: pip install 'elmore[search]'") from None
     return sklearn

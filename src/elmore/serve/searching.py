@@ -103,8 +103,8 @@ class Searching:
         return answer
 
     def _tell_apart(self, word: str, layer: Layer) -> bytes:
-        found = self._index.senses(word, layer=layer)
-        return _senses_answer(found, self._index.map(word, layer)).model_dump_json().encode()
+        found, points = self._index.senses_and_map(word, layer=layer)
+        return _senses_answer(found, points).model_dump_json().encode()
 
 
 def not_indexed(word: str) -> RefusedError:

@@ -2,14 +2,11 @@
 of them counts. What lies beyond was being written when something stopped it, and does not exist.
 """
 
-import hashlib
-import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from elmore.atomic import atomic_file
-from elmore.errors import FormatError
+from elmore.store.checked import read_checked, write_checked
 from elmore.store.keep import Keep, kept_shape
 from elmore.store.precision import Codec, Precision
 
@@ -20,7 +17,6 @@ WORDS = "words.txt"
 PROJECTION = "projection.npy"
 SHARDS = "vectors-*.bin"
 INDEXES = "index-*.bin"
-_CHECKSUM = "checksum"
 
 
 def shard_name(number: int) -> str:
@@ -73,41 +69,9 @@ class Manifest(BaseModel):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    content = manifest.model_dump(mode="json")
-    whole = {_CHECKSUM: _checksum(content), **content}
-    with atomic_file(folder / MANIFEST) as path:
-        path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    write_checked(folder / MANIFEST, manifest)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    try:
-        whole = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise FormatError(f"{folder}: not a store, it has no {MANIFEST}.") from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except (ValueError, RecursionError):
-        raise _damaged(path) from None
-    if not isinstance(whole, dict) or not isinstance(whole.get("version"), int):
-        raise _damaged(path)
-    if whole["version"] != VERSION:
-        raise FormatError(
-            f"{path}: version {whole['version']}, but this elmore reads version {VERSION}; "
-            "update elmore."
-        )
-    checksum = whole.pop(_CHECKSUM, None)
-    if checksum != _checksum(whole):
-        raise _damaged(path)
-    try:
-        return Manifest.model_validate(whole)
-    except ValidationError:
-        raise _damaged(path) from None
-
-
-def _damaged(path: Path) -> FormatError:
-    return FormatError(f"{path}: damaged, its checksum does not fit; restore it from a copy.")
-
-
-def _checksum(content: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    remedy = "restore it from a copy"
+    return read_checked(folder / MANIFEST, Manifest, VERSION, called="a store", remedy=remedy)

@@ -1,0 +1,54 @@
+"""Manifests that vouch for themselves: JSON with a checksum of all the rest in it."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from elmore.atomic import atomic_file
+from elmore.errors import FormatError
+
+_CHECKSUM = "checksum"
+_Manifest = TypeVar("_Manifest", bound=BaseModel)
+
+
+def write_checked(path: Path, manifest: BaseModel) -> None:
+    content = manifest.model_dump(mode="json")
+    whole = {_CHECKSUM: _checksum(content), **content}
+    with atomic_file(path) as beside:
+        beside.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+
+
+def read_checked(
+    path: Path, kind: type[_Manifest], version: int, *, called: str, remedy: str
+) -> _Manifest:
+    """`called` is what the folder would be with this file, `remedy` what helps if it is damaged."""
+    damaged = FormatError(f"{path}: damaged, its checksum does not fit; {remedy}.")
+    try:
+        whole: Any = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise FormatError(f"{path.parent}: not {called}, it has no {path.name}.") from None
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (ValueError, RecursionError):
+        raise damaged from None
+    if not isinstance(whole, dict) or not isinstance(whole.get("version"), int):
+        raise damaged
+    found = whole["version"]
+    if found != version:
+        what_to_do = "update elmore" if found > version else "make it again with this one"
+        raise FormatError(
+            f"{path}: version {found}, but this elmore reads version {version}; {what_to_do}."
+        )
+    if whole.pop(_CHECKSUM, None) != _checksum(whole):
+        raise damaged
+    try:
+        return kind.model_validate(whole)
+    except ValidationError:
+        raise damaged from None
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
