@@ -31,7 +31,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/embed.py --text $(TEXT) --growth --write-docs
 
 # The kernel's source too: installing compiles it.
-KERNEL := src/elmore/engine/native/lstm.cpp src/elmore/engine/build_kernel.py hatch_build.py
+KERNEL := $(wildcard src/elmore/engine/native/*.cpp src/elmore/engine/native/*.h)
+KERNEL += src/elmore/kernel_files.py hatch_build.py
 
 $(READY): pyproject.toml constraints.txt $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

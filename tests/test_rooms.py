@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "elmore"
 
 # Top to bottom; a room may import the ones before it.
 ROOMS = [
-    "errors", "atomic", "hdf5_file", "text", "nn", "models", "checkpoint", "engine", "embedder",
-    "elmo", "dump", "store", "train", "pretrain", "tasks", "search", "demo", "integrations",
-    "serve", "cli", "__main__",
+    "errors", "atomic", "hdf5_file", "kernel_files", "text", "nn", "models", "checkpoint",
+    "engine", "embedder", "elmo", "dump", "store", "train", "pretrain", "tasks", "search", "demo",
+    "integrations", "serve", "cli", "__main__",
 ]  # fmt: skip
 FLOOR = {room: floor for floor, room in enumerate(ROOMS)}
 

@@ -3,10 +3,10 @@
 import torch
 
 from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.engine.build_kernel import kernel_paths
 from elmore.engine.engine import Engine
 from elmore.engine.kernel import Kernel, NoKernel, load_kernel
 from elmore.engine.native_lstm import Precision
+from elmore.kernel_files import kernel_paths
 from elmore.models.layers import LayerStates
 from elmore.nn.lstm import LSTMState
 from elmore.text.batching import batch_words

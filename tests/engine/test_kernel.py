@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from elmore import kernel_files
 from elmore.embedder import Embedder
-from elmore.engine import build_kernel
-from elmore.engine.build_kernel import build, kernel_paths
 from elmore.engine.engine import Engine
 from elmore.engine.kernel import Kernel, NoKernel, find_kernel
 from elmore.engine.native_linear import NativeLinear
+from elmore.kernel_files import SOURCES, build, kernel_paths
 from tests.engine.engines import KERNELS
 from tests.tiny_models import SENTENCES, Tiny
 
@@ -21,7 +21,8 @@ compiles = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compil
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    shutil.copy(build_kernel.FOLDER / build_kernel.SOURCE, tmp_path)
+    for name in SOURCES:
+        shutil.copy(kernel_files.FOLDER / name, tmp_path)
     return tmp_path
 
 
@@ -42,21 +43,22 @@ def test_without_a_compiler_nothing_is_built_and_torch_runs(
 def test_a_compiler_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "false")
     assert build(source) == []
-    assert [path.name for path in source.iterdir()] == [build_kernel.SOURCE]
+    assert {path.name for path in source.iterdir()} == set(SOURCES)
 
 
 @compiles
+@pytest.mark.parametrize("name", SOURCES)
 def test_it_is_built_found_and_left_when_its_source_changes(
-    source: Path, monkeypatch: pytest.MonkeyPatch
+    source: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(build_kernel, "X86", {"plain": ()})
-    monkeypatch.setattr(build_kernel, "FLAGS", ("-std=c++20", "-O1", "-shared", "-fPIC"))
+    monkeypatch.setattr(kernel_files, "X86", {"plain": ()})
+    monkeypatch.setattr(kernel_files, "FLAGS", ("-std=c++20", "-O1", "-shared", "-fPIC"))
     (path,) = build(source)
     written = path.stat().st_mtime_ns
     assert build(source) == [path]
     assert path.stat().st_mtime_ns == written  # nothing to do
     assert isinstance(find_kernel(source), Kernel)
-    with (source / build_kernel.SOURCE).open("a") as file:
+    with (source / name).open("a") as file:
         file.write("// changed\n")
     find_kernel.cache_clear()
     stale = find_kernel(source)

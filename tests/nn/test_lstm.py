@@ -1,11 +1,24 @@
-"""The LSTM's hand-written gradients against finite differences and a plain autograd loop."""
+"""The LSTM's hand-written gradients against finite differences and a plain autograd loop; the
+compiled steps, one kernel an instruction set, against PyTorch's.
+"""
 
 import pytest
 import torch
 from torch import Tensor
 
+from elmore.kernel_files import kernel_paths, load_library
+from elmore.nn import lstm, lstm_steps
 from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
+from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 
+NATIVE: dict[str, NativeSteps] = {
+    name: NativeSteps(library)
+    for name, path in kernel_paths().items()
+    if path.is_file() and (library := load_library(path)) is not None
+}
+native = pytest.mark.parametrize(
+    "name", list(NATIVE) or [pytest.param("", marks=pytest.mark.skip("no kernel was built here"))]
+)
 ACTIVE = [3, 3, 2, 1]  # rows by falling length: 4, 3, 2
 
 
@@ -172,3 +185,110 @@ def test_bfloat16_products_are_near_the_exact_ones_and_cells_stay_whole(config: 
         assert rounded.dtype == torch.float32
         assert not torch.equal(exact, rounded)
         assert (exact - rounded).norm() < 0.02 * exact.norm()
+
+
+# Compiled steps -----------------------------------------------------------------------------------
+
+WIDE = [  # more cells than a vector has lanes, and not a multiple of them
+    LSTMConfig(dim=10, cell_dim=37, n_layers=2, cell_clip=0.9, proj_clip=0.7),
+    LSTMConfig(dim=10, cell_dim=37, n_layers=2, cell_clip=None, proj_clip=None),
+    LSTMConfig(dim=19, cell_dim=19, n_layers=2, cell_clip=0.9, forget_bias=0.0),
+]
+
+
+def use(steps: NativeSteps | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lstm, "find_native", lambda: steps)
+
+
+def everything(run, leaves: list[Tensor]) -> list[Tensor]:
+    """Outputs, states and the gradients of all leaves."""
+    for leaf in leaves:
+        leaf.requires_grad_(True)
+        leaf.grad = None
+    outputs, end = run()
+    tensors = [*outputs, end.h, end.c]
+    sum((torch.sin(t * (k + 1))).sum() for k, t in enumerate(tensors)).backward()
+    return [t.detach() for t in (*tensors, *(leaf.grad for leaf in leaves))]
+
+
+@native
+@pytest.mark.parametrize("config", [*CONFIGS, *WIDE])
+@pytest.mark.parametrize("active", [ACTIVE, [3, 3, 3, 3], [2, 1, 0, 0]])
+def test_compiled_steps_equal_a_plain_loop_in_double(
+    name: str, config: LSTMConfig, active: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    """Off by float32's rounding, at worst by 6e-6 of a tensor's largest, as PyTorch's steps are."""
+    exact, (x, state) = filled(config), inputs(config)
+    double = [x, state.h, state.c, *exact.parameters()]
+    expected = everything(lambda: plain_loop(exact, x, state, active), double)
+    stack = filled(config).float()
+    leaves = [t.detach().float() for t in double[:3]]
+    for steps in (NATIVE[name], None):
+        use(steps, monkeypatch)
+        found = everything(
+            lambda: stack.run(leaves[0], LSTMState(*leaves[1:]), active),
+            [*leaves, *stack.parameters()],
+        )
+        for a, b in zip(found, expected, strict=True):
+            assert (a - b).abs().max() < 2e-5 * (1 + b.abs().max())
+
+
+@native
+def test_threads_and_company_change_no_bit_of_a_step(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lstm_steps, "_CELLS_A_THREAD", 1)
+    generator = torch.Generator().manual_seed(1)
+    sums, before = (torch.randn(2, 9, n, generator=generator) for n in (4 * 37, 37))
+    d_hidden, bias = before.flip(1), torch.linspace(-1, 1, 2 * 4 * 37).view(2, -1)
+
+    def both_ways(threads: int, n: int) -> list[Tensor]:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        step = Step(sums[:, :n].clone(), before[:, :n], *torch.empty(2, 2, n, 37), 0.5)
+        dc, d_gates = before[:, :n].clone(), torch.empty_like(step.gates)
+        NATIVE[name].forward(step, bias)
+        NATIVE[name].backward(step, d_hidden[:, :n], dc, d_gates)
+        return [step.gates, step.cell, step.hidden, dc, d_gates]
+
+    alone = both_ways(1, 9)
+    for threads, n in ((2, 9), (5, 9), (64, 9), (1, 4), (3, 1), (2, 0)):
+        for whole, part in zip(alone, both_ways(threads, n), strict=True):
+            assert torch.equal(whole[:, :n], part)
+
+
+@native
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
+def test_compiled_gates_are_exact_to_float32(name: str, scale: float):
+    generator = torch.Generator().manual_seed(1)
+    sums, before = (torch.randn(2, 2, n, generator=generator) for n in (4 * 1001, 1001))
+    sums *= scale
+    sums[0, 0, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+    exact = Step(sums.double(), before.double(), *torch.empty(2, 2, 2, 1001).double(), 3.0)
+    TorchSteps().forward(exact, torch.empty(0))
+    found = Step(sums.clone(), before, *torch.empty(2, 2, 2, 1001), 3.0)
+    NATIVE[name].forward(found, torch.zeros(2, 4 * 1001))
+    for part in ("gates", "cell", "hidden"):
+        a, b = getattr(found, part).double(), getattr(exact, part)
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=5e-7, equal_nan=True)
+    candidates = found.gates.chunk(4, -1)[2].double(), exact.gates.chunk(4, -1)[2]
+    torch.testing.assert_close(*candidates, rtol=3e-7, atol=0)  # near zero too
+
+
+def test_double_and_rounded_weights_take_pytorchs_steps():
+    single = torch.zeros(1)
+    assert isinstance(lstm._steps_for(single, single.double()), TorchSteps)
+    assert isinstance(lstm._steps_for(single, single.bfloat16()), TorchSteps)
+    assert isinstance(lstm._steps_for(single), NativeSteps if find_native() else TorchSteps)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("config", WIDE)
+def test_without_gradients_the_numbers_are_the_same(
+    config: LSTMConfig, compiled: bool, monkeypatch: pytest.MonkeyPatch
+):
+    use(find_native() if compiled else None, monkeypatch)
+    stack, (x, state) = filled(config).float(), inputs(config)
+    x, state = x.float(), LSTMState(state.h.float(), state.c.float())
+    outputs, end = stack.run(x, state, ACTIVE)
+    with torch.no_grad():
+        again, last = stack.run(x, state, ACTIVE)
+    for a, b in zip([*outputs, end.h, end.c], [*again, last.h, last.c], strict=True):
+        assert torch.equal(a, b)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from elmore.engine.build_kernel import FOLDER, kernel_paths
+from elmore.kernel_files import FOLDER, kernel_paths, load_library
 
 
 class LayerArguments(ctypes.Structure):
@@ -65,11 +65,8 @@ def find_kernel(folder: Path = FOLDER) -> Kernel | NoKernel:
 
 def load_kernel(name: str, path: Path) -> Kernel | None:
     """None if this machine lacks its instructions, or is not of the kind it was built for."""
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError:
-        return None
-    return Kernel(name, _declared(library), library) if library.elmore_supported() else None
+    library = load_library(path)
+    return None if library is None else Kernel(name, _declared(library), library)
 
 
 def _declared(library: ctypes.CDLL) -> int:

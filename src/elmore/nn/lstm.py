@@ -5,6 +5,7 @@ one batched product for both. Gradients are written out by hand: a step of autog
 
 # S = 2 directions, T steps, B rows, D input and output dim, C cell dim, L layers
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.nn.dropout import Dropout
+from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 from elmore.nn.mirror import take
 
 DIRECTIONS = 2
@@ -84,8 +86,9 @@ class LSTMLayer(nn.Module):
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
         w_input, w_state, w_project = self._product_weights(x.device.type)
         with torch.autocast(x.device.type, enabled=False):
-            weights = w_input, self.opened_bias(), w_state, w_project
-            out: tuple[Tensor, ...] = _Layer.apply(x.to(c.dtype), h, c, *weights, active, clips)  # type: ignore[no-untyped-call]
+            x, weights = x.to(c.dtype), (w_input, self.opened_bias(), w_state, w_project)
+            how = active, clips, _steps_for(x, h, c, w_input)
+            out: tuple[Tensor, ...] = _Layer.apply(x, h, c, *weights, *how)  # type: ignore[no-untyped-call]
         return out
 
     def _product_weights(self, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -169,11 +172,18 @@ def _side_by_side(y: Tensor, flip: Tensor) -> Tensor:
     return torch.cat([y[0], take(y[1], flip)], dim=-1)
 
 
+def _steps_for(*tensors: Tensor) -> TorchSteps | NativeSteps:
+    """The kernel where it is built, for float32 on the CPU; PyTorch for all else."""
+    fits = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
+    return (find_native() if fits else None) or TorchSteps()
+
+
 class _Layer(torch.autograd.Function):
     """All steps of one layer, both directions. Clipped numbers pass no gradient.
 
-    One large buffer: what the inputs give to the gates becomes, step by step, the gates. Products
-    are made in the dtype of the weights; sums, cells and gates stay in the dtype of the input.
+    The rows of all steps stand packed, one step after the other: N = Σ active. One large buffer:
+    what the inputs give to the gates becomes, step by step, the gates. Products are made in the
+    dtype of the weights; sums, cells and gates stay in the dtype of the input.
     """
 
     @staticmethod
@@ -188,63 +198,71 @@ class _Layer(torch.autograd.Function):
         w_project: Tensor | None,
         active: list[int],
         clips: tuple[float | None, float | None],
+        steps: TorchSteps | NativeSteps,
     ) -> tuple[Tensor, Tensor, Tensor]:
         training = any(ctx.needs_input_grad)
-        acts = _plus_product(bias.unsqueeze(1), x.flatten(1, 2), w_input.mT)
-        acts = acts.unflatten(1, x.shape[1:3])  # (S, T, B, 4C)
-        h0, c0, h, c = h, c, h.clone(), c.clone()
-        outputs = _blank(x, h.shape[-1], active)  # (S, T, B, D)
-        cells = _blank(x, c.shape[-1], active) if training else None  # (S, T, B, C)
-        for t, n in enumerate(active):
-            z = _add_product(acts[:, t, :n], h[:, :n], w_state.mT)  # (S, n, 4C)
-            cell, out = _step(z, c[:, :n], w_project, clips)
-            c[:, :n], h[:, :n], outputs[:, t, :n] = cell, out, out
-            if cells is not None:
-                cells[:, t, :n] = cell
+        h0, c0, n_rows, packed = h.contiguous(), c.contiguous(), x.shape[2], _packed(x, active)
+        gates = steps.gate_sums(packed, w_input, bias)  # (S, N, 4C)
+        outputs = torch.empty_like(packed)  # (S, N, D)
+        # What is not kept for the way back is written over by the next step: (S, N or B, C).
+        cells = c0.new_empty(*gates.shape[:2], c.shape[-1]) if training else c0.clone()
+        hidden = outputs if w_project is None else torch.empty_like(cells)
+        to_gates = _laid_out(w_state.mT, len(active))
+        to_output = None if w_project is None else _laid_out(w_project.mT, len(active))
+        h, c = h0, c0
+        for rows, n in zip(_spans(active), active, strict=True):
+            here = rows if training else slice(n)
+            out, z = outputs[:, rows], _add_product(gates[:, rows], h[:, :n], to_gates)
+            shown = out if to_output is None else hidden[:, here]
+            steps.forward(Step(z, c[:, :n], cells[:, here], shown, clips[0]), bias)
+            if to_output is not None:
+                _set_product(out, shown, to_output)
+            if clips[1] is not None:
+                out.clamp_(-clips[1], clips[1])
+            h, c = out, cells[:, here]
         if training:
-            ctx.save_for_backward(x, h0, c0, w_input, w_state, w_project, acts, cells, outputs)
-        ctx.active, ctx.clips = active, clips
-        return outputs, h, c
+            saved = packed, h0, c0, w_input, w_state, w_project, gates, cells, hidden, outputs
+            ctx.save_for_backward(*saved)
+        ctx.active, ctx.clips, ctx.steps = active, clips, steps
+        c_end = _ends(c0, cells, active) if training else cells
+        return _unpacked(outputs, active, n_rows), _ends(h0, outputs, active), c_end
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        d_outputs, dh, dc = grads
-        x, h0, c0, w_input, w_state, w_project, acts, cells, outputs = ctx.saved_tensors
-        cell_clip, proj_clip = ctx.clips
-        dh, dc = dh.clone(), dc.clone()
-        d_gates = _blank(x, acts.shape[-1], ctx.active)  # (S, T, B, 4C)
-        d_projected = _blank(x, outputs.shape[-1], ctx.active)  # (S, T, B, D)
-        for t, n in reversed(list(enumerate(ctx.active))):
-            d_out = (dh[:, :n] + d_outputs[:, t, :n]).mul_(_unclipped(outputs[:, t, :n], proj_clip))
-            d_projected[:, t, :n] = d_out
-            d_hidden = d_out if w_project is None else _product(d_out, w_project)  # (S, n, C)
-            before = c0[:, :n] if t == 0 else cells[:, t - 1, :n]
-            step = acts[:, t, :n], cells[:, t, :n], before
-            dz = d_gates[:, t, :n]
-            dc[:, :n] = _step_backward(d_hidden, dc[:, :n], *step, cell_clip, dz)
-            dh[:, :n] = _product(dz, w_state)
-        d_bias = d_gates.sum((1, 2))  # (S, 4C)
+        packed, h0, c0, w_input, w_state, w_project, gates, cells, hidden, outputs = (
+            ctx.saved_tensors
+        )
+        active, (cell_clip, proj_clip), spans = ctx.active, ctx.clips, _spans(ctx.active)
+        dh, dc = (g.clone(memory_format=torch.contiguous_format) for g in grads[1:])
+        d_out = _packed(grads[0], active).clone(memory_format=torch.contiguous_format)  # (S, N, D)
+        unclipped = None if proj_clip is None else outputs.abs() < proj_clip
+        d_gates = torch.empty_like(gates)  # (S, N, 4C)
+        for t, n in reversed(list(enumerate(active))):
+            rows, dz = spans[t], d_gates[:, spans[t]]
+            d_shown = d_out[:, rows].add_(dh[:, :n])
+            if unclipped is not None:
+                d_shown.mul_(unclipped[:, rows])
+            if w_project is not None:
+                d_shown = _product(d_shown, w_project)  # (S, n, C)
+            before = (cells[:, spans[t - 1]] if t else c0)[:, :n]
+            step = Step(gates[:, rows], before, cells[:, rows], hidden[:, rows], cell_clip)
+            ctx.steps.backward(step, d_shown, dc[:, :n], dz)
+            _set_product(dh[:, :n], dz, w_state)
         low = w_input.dtype
-        flat = d_gates.flatten(1, 2).to(low)  # (S, T·B, 4C)
-        before_h = torch.cat([h0.unsqueeze(1), outputs[:, :-1]], dim=1)  # (S, T, B, D)
-        d_state = torch.bmm(flat.mT, before_h.flatten(1, 2).to(low))  # (S, 4C, D)
-        d_input = torch.bmm(flat.mT, x.flatten(1, 2).to(low))  # (S, 4C, D)
-        d_x = _product(flat, w_input, x.dtype).unflatten(1, x.shape[1:3])  # (S, T, B, D)
+        d_bias, flat = d_gates.sum(1), d_gates.to(low)
+        befores = [h0, *(outputs[:, rows] for rows in spans)]
+        before_h = torch.cat([h[:, :n] for h, n in zip(befores, active, strict=False)], dim=1)
+        d_state = torch.bmm(flat.mT, before_h.to(low))  # (S, 4C, D)
+        d_input = torch.bmm(flat.mT, packed.to(low))  # (S, 4C, D)
+        d_x = _unpacked(_product(flat, w_input, packed.dtype), active, h0.shape[1])
         d_project = None
         if w_project is not None:
-            hidden = acts.chunk(4, dim=-1)[3] * torch.tanh(cells)  # (S, T, B, C)
-            d_project = torch.bmm(
-                d_projected.flatten(1, 2).to(low).mT, hidden.flatten(1, 2).to(low)
-            )
-        return d_x, dh, dc, d_input, d_bias, d_state, d_project, None, None
+            d_project = torch.bmm(d_out.to(low).mT, hidden.to(low))  # (S, D, C)
+        return d_x, dh, dc, d_input, d_bias, d_state, d_project, None, None, None
 
 
 def _product(a: Tensor, w: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     return torch.bmm(a.to(w.dtype), w).to(dtype or a.dtype)
-
-
-def _plus_product(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
-    return torch.baddbmm(bias, a, w) if a.dtype == w.dtype else bias + torch.bmm(a.to(w.dtype), w)
 
 
 def _add_product(z: Tensor, a: Tensor, w: Tensor) -> Tensor:
@@ -254,49 +272,44 @@ def _add_product(z: Tensor, a: Tensor, w: Tensor) -> Tensor:
     return z.add_(torch.bmm(a.to(w.dtype), w))
 
 
-def _blank(like: Tensor, dim: int, active: list[int]) -> Tensor:
-    """(S, T, B, dim) to be filled; zeros where rows end early and nothing will be."""
-    shape = (*like.shape[:3], dim)
-    return like.new_empty(shape) if active[-1] == like.shape[2] else like.new_zeros(shape)
+def _set_product(z: Tensor, a: Tensor, w: Tensor) -> None:
+    """In place; `out=` would make a copy of what is not in one piece."""
+    if a.dtype == w.dtype:
+        z.baddbmm_(a, w, beta=0)
+    else:
+        z.copy_(torch.bmm(a.to(w.dtype), w))
 
 
-def _step(
-    z: Tensor, c: Tensor, w_project: Tensor | None, clips: tuple[float | None, float | None]
-) -> tuple[Tensor, Tensor]:
-    """Gate sums z (S, n, 4C), which become the gates in place -> new cell and new output."""
-    i_f, g, o = z.split([2 * c.shape[-1], c.shape[-1], c.shape[-1]], dim=-1)
-    i_f.sigmoid_(), g.tanh_(), o.sigmoid_()
-    i, f = i_f.chunk(2, dim=-1)
-    cell = _clipped(torch.addcmul(f * c, i, g), clips[0])  # (S, n, C)
-    hidden = torch.tanh(cell).mul_(o)
-    out = hidden if w_project is None else _product(hidden, w_project.mT)
-    return cell, _clipped(out, clips[1])  # (S, n, D)
+def _laid_out(w: Tensor, n_steps: int) -> Tensor:
+    """A transposed matrix as CPUs multiply it faster, if there are steps enough to win it back."""
+    return w.contiguous() if w.device.type == "cpu" and n_steps >= 8 else w
 
 
-def _step_backward(
-    d_hidden: Tensor,
-    dc: Tensor,
-    acts: Tensor,
-    cell: Tensor,
-    before: Tensor,
-    clip: float | None,
-    out: Tensor,
-) -> Tensor:
-    """Back through one step: gradients of the gate sums into `out` (S, n, 4C), the cell's back."""
-    i, f, g, o = acts.chunk(4, dim=-1)
-    d_i, d_f, d_g, d_o = out.chunk(4, dim=-1)
-    squashed = torch.tanh(cell)
-    torch.mul(d_hidden, squashed, out=d_o).mul_(o * (1 - o))
-    dc = torch.addcmul(dc, d_hidden.mul(o), 1 - squashed.square_()).mul_(_unclipped(cell, clip))
-    torch.mul(dc, g, out=d_i).mul_(i * (1 - i))
-    torch.mul(dc, before, out=d_f).mul_(f * (1 - f))
-    torch.mul(dc, i, out=d_g).mul_(1 - g.square())
-    return dc.mul_(f)
+def _spans(active: list[int]) -> list[slice]:
+    """Where the rows of each step stand among the packed ones."""
+    return [slice(end - n, end) for n, end in zip(active, accumulate(active), strict=True)]
 
 
-def _clipped(x: Tensor, clip: float | None) -> Tensor:
-    return x if clip is None else x.clamp_(-clip, clip)
+def _packed(x: Tensor, active: list[int]) -> Tensor:
+    """(S, T, B, D) -> (S, N, D), the rows that are read; x itself if all are."""
+    if active[-1] == x.shape[2]:
+        return x.flatten(1, 2)
+    return torch.cat([x[:, t, :n] for t, n in enumerate(active)], dim=1)
 
 
-def _unclipped(x: Tensor, clip: float | None) -> Tensor | float:
-    return 1.0 if clip is None else (x.abs() < clip).to(x.dtype)
+def _unpacked(packed: Tensor, active: list[int], n_rows: int) -> Tensor:
+    """Back again, with zeros where rows have ended."""
+    if active[-1] == n_rows:
+        return packed.view(packed.shape[0], len(active), n_rows, packed.shape[2])
+    x = packed.new_zeros(packed.shape[0], len(active), n_rows, packed.shape[2])
+    for t, (rows, n) in enumerate(zip(_spans(active), active, strict=True)):
+        x[:, t, :n] = packed[:, rows]
+    return x
+
+
+def _ends(first: Tensor, packed: Tensor, active: list[int]) -> Tensor:
+    """Each row's last: first (S, B, D) where it read nothing."""
+    end = first.clone()
+    for rows, n, more in zip(_spans(active), active, [*active[1:], 0], strict=True):
+        end[:, more:n] = packed[:, rows][:, more:]
+    return end

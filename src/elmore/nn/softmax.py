@@ -200,13 +200,15 @@ class _FullLoss(torch.autograd.Function):
         total = h.new_zeros((), dtype=torch.float64)
         for rows in _slices(len(h), len(weight)):
             scores, at = F.linear(h[rows], weight, bias), targets[rows, None]
-            norm = torch.logsumexp(scores, -1, keepdim=True)
-            total += (norm - scores.gather(1, at)).double().sum()
-            p = scores.sub_(norm).exp_()  # (n, V)
-            p.scatter_add_(1, at, p.new_full(at.shape, -1.0))
-            torch.mm(p, weight, out=dh[rows])
-            dw.addmm_(p.T, h[rows])
-            db += p.sum(0)
+            top = scores.amax(-1, keepdim=True)  # (n, 1)
+            true = scores.gather(1, at) - top
+            p = scores.sub_(top).exp_()  # (n, V), to be divided by the sum of its row
+            size = p.sum(-1, keepdim=True)
+            total += (size.log() - true).double().sum()
+            p.scatter_add_(1, at, -size)
+            torch.mm(p, weight, out=dh[rows]).div_(size)
+            dw.addmm_(p.T, h[rows] / size)
+            db.addmv_(p.T, 1 / size.squeeze(1))
         ctx.save_for_backward(dh, dw, db)
         return total.to(h.dtype)
 
@@ -239,13 +241,16 @@ class _SampledLoss(torch.autograd.Function):
             inside = (hit_row >= part.start) & (hit_row < part.stop)
             scores[hit_row[inside] - part.start, hit_column[inside]] = -torch.inf
             true = torch.einsum("np,np->n", h[part], true_rows[part]) + true_bias[part]
-            norm = torch.logaddexp(torch.logsumexp(scores, -1), true)  # (n,)
-            total += (norm - true).double().sum()
-            p = scores.sub_(norm.unsqueeze(1)).exp_()
-            d_true[part] = torch.expm1(true - norm)
-            torch.addmm(d_true[part, None] * true_rows[part], p, rows, out=dh[part])
-            d_rows.addmm_(p.T, h[part])
-            d_bias += p.sum(0)
+            top = torch.maximum(scores.amax(-1), true)  # (n,)
+            p = scores.sub_(top.unsqueeze(1)).exp_()  # (n, K), to be divided by the row's size
+            others = p.sum(-1)
+            size = others + torch.exp(true - top)
+            total += (size.log() + top - true).double().sum()
+            d_true[part] = -others / size
+            torch.mm(p, rows, out=dh[part]).div_(size.unsqueeze(1))
+            dh[part].addcmul_(d_true[part, None], true_rows[part])
+            d_rows.addmm_(p.T, h[part] / size.unsqueeze(1))
+            d_bias.addmv_(p.T, 1 / size)
         ctx.save_for_backward(dh, d_true.unsqueeze(1) * h, d_true, d_rows, d_bias)
         return total.to(h.dtype)
 

@@ -111,5 +111,5 @@ def build_optimizers(
         {"params": [p for p in dense if p.ndim > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in dense if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    first = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps)
+    first = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
     return [first, RowAdam(rows, config)] if rows else [first]

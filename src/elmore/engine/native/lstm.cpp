@@ -8,28 +8,24 @@
 // The projection has the same form, with 4 LANES outputs in the place of four gates.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <new>
 #include <vector>
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
+#include "vectors.h"
+
 #if defined(__AVX512F__)
-constexpr int LANES = 16, ROWS = 6;  // 24 sums, 4 weights and an input in 32 registers
-#elif defined(__AVX2__)
-constexpr int LANES = 8, ROWS = 3;
+constexpr int ROWS = 6;  // 24 sums, 4 weights and an input in 32 registers
 #elif defined(__aarch64__)
-constexpr int LANES = 4, ROWS = 6;
+constexpr int ROWS = 6;
 #else
-constexpr int LANES = 4, ROWS = 3;
+constexpr int ROWS = 3;
 #endif
 constexpr int GATES = 4, WIDTH = GATES * LANES;
 constexpr int BLOCK = 512;  // inputs of the projection at a time: a panel's part stays in the cache
 
-typedef float Vec __attribute__((vector_size(4 * LANES)));
-typedef int32_t Int __attribute__((vector_size(4 * LANES)));
 typedef int8_t Bytes __attribute__((vector_size(LANES)));
 
 extern "C" struct Layer {
@@ -43,36 +39,6 @@ extern "C" struct Layer {
 };
 
 namespace {
-
-template <class V, class T> inline V load(const T* from) {
-    V v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-}
-template <class V, class T> inline void store(T* to, V v) { std::memcpy(to, &v, sizeof v); }
-inline Vec all(float x) { return x - Vec{}; }
-inline Int all(int32_t x) { return x - Int{}; }
-inline Vec clipped(Vec x, float limit) {  // a NaN stays one
-    x = x > all(limit) ? all(limit) : x;
-    return x < all(-limit) ? all(-limit) : x;
-}
-
-// e^x for |x| <= 28, and as if |x| were 28 beyond; three such can be multiplied without overflow.
-inline Vec exponential(Vec x) {
-    x = clipped(x, 28.0f);
-    const Vec shifter = all(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-    Vec turns = x * 1.44269504f + shifter;
-    Int power = (Int)turns - (Int)shifter;
-    turns -= shifter;
-    Vec r = x - turns * 0.693359375f + turns * 2.12194440e-4f;  // ln 2 in two parts
-    Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    return p * (Vec)((power + 127) << 23);
-}
 
 // Gate sums -> the new cell, in place, and what it shows. Written over common denominators:
 // c / (1 + e^-f) + tanh(g) / (1 + e^-i), then tanh(c) / (1 + e^-o), with one division each.

@@ -1,0 +1,67 @@
+"""The compiled kernel as files: built beside its source, once per instruction set, and found there
+if it is of the source as it is now. Above the rooms that call it: `nn` in training, `engine` to
+embed. Standard library only; installing runs this file before the package is there.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "engine" / "native"
+UNITS = ("lstm.cpp", "steps.cpp")
+SOURCES = (*UNITS, "vectors.h")
+FLAGS = (
+    "-std=c++20", "-O3", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-fno-math-errno",
+)  # fmt: skip
+X86 = {
+    "avx512": ("-march=x86-64-v4", "-mavx512vnni"),
+    "avx2": ("-march=x86-64-v3",),
+    "plain": (),
+}
+ELSEWHERE: dict[str, tuple[str, ...]] = {"plain": ()}  # 64-bit Arm always has its vectors
+
+
+def kernel_paths(folder: Path = FOLDER) -> dict[str, Path]:
+    """Where the kernels of the source as it is now would be, best first."""
+    source = b"".join((folder / name).read_bytes() for name in SOURCES)
+    digest = hashlib.sha256(source).hexdigest()[:12]
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return {name: folder / f"lstm-{name}-{digest}.so" for name in (X86 if x86 else ELSEWHERE)}
+
+
+def load_library(path: Path) -> ctypes.CDLL | None:
+    """None if this machine lacks its instructions, or is not of the kind it was built for."""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError:
+        return None
+    return library if library.elmore_supported() else None
+
+
+def build(folder: Path = FOLDER) -> list[Path]:
+    """Those that could be compiled; the kernels of an earlier source are removed."""
+    paths = kernel_paths(folder)
+    for path in set(folder.glob("lstm-*.so")) - set(paths.values()):
+        path.unlink()
+    return [path for name, path in paths.items() if path.exists() or _compile(path, X86[name])]
+
+
+def _compile(target: Path, flags: tuple[str, ...]) -> bool:
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    if not compiler or shutil.which(compiler[0]) is None:
+        return False
+    beside = target.with_suffix(f".{os.getpid()}.tmp")
+    units = [str(target.with_name(name)) for name in UNITS]
+    command = [*compiler, *FLAGS, *flags, *units, "-o", str(beside)]
+    try:
+        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            return False
+        beside.replace(target)  # whole or not at all
+    finally:
+        beside.unlink(missing_ok=True)
+    return True
