@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test lint types fast test-slow bench clean
 
 demo: $(READY)
-	$(BIN)/python examples/quickstart.py
+	$(BIN)/elmore demo
 
 test: lint types fast
 

@@ -35,7 +35,8 @@ WORDS = [f"w{i}" for i in range(25)]
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", *WORDS])
 SPELLER = ByteSpeller(12)
 STEPS, ROWS, T = 4, 4, 5
-ADAMW = AdamWConfig(lr=1e-2, weight_decay=0.1)
+# An eps above rounding: Adam divides by it, and makes a whole step of a gradient that is rounding.
+ADAMW = AdamWConfig(lr=1e-2, weight_decay=0.1, eps=1e-5)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""`small-en`, the model in the box: there, small, described, offline, and it tells senses apart."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+import elmore
+from elmore.checkpoint.sources import shipped_names
+from elmore.cli.main import main
+from elmore.demo.demo import demo
+from elmore.embedder import Embedder
+
+FOLDER = Path(elmore.__file__).parent / "pretrained" / "small-en"
+LIMIT = 25_000_000
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("something asked for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def test_it_is_there_small_and_described():
+    assert "small-en" in shipped_names()
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= LIMIT
+    card = (FOLDER / "MODEL_CARD.md").read_text(encoding="utf-8")
+    for heading in ("## Model", "## Data", "## Training", "## Perplexity", "## Limits"):
+        assert heading in card
+    assert "CC BY-SA" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_its_contextual_layers_are_25_points_above_static_vectors():
+    found = demo(Embedder.load("small-en"), "en", "bank").total
+    assert max(found.layers[-1], found.average) >= found.static + 0.25
+
+
+@pytest.mark.usefixtures("no_network")
+def test_the_demo_runs_offline_and_says_what_to_type_next(capsys: pytest.CaptureFixture[str]):
+    assert main(["demo"]) == 0
+    printed = capsys.readouterr().out
+    assert "55 ambiguous words" in printed
+    assert "elmore " in printed.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_picture_of_one_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    target = tmp_path / "bank.html"
+    assert main(["demo", "--word", "bank", "--plot", str(target), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["demos"][0]
+    assert figures["model"] == "small-en"
+    assert "bank" in target.read_text(encoding="utf-8")
+
+
+def test_spellings_it_never_saw_have_vectors_of_their_own():
+    one, other = Embedder.load("small-en").embed([["xyzzyfication"], ["plughless"]])
+    assert abs(one.layers - other.layers).max() > 1e-3
