@@ -97,16 +97,11 @@ def _shares(uses: list[Use], likeness: Likeness) -> list[float]:
 
 
 def bag_accuracy(vectors: StaticVectors) -> float:
-    """The mean vector of the sentence's other words, all sentences' mean removed."""
-    groups = by_word("en")
-    bags = np.stack([_bag(vectors, use) for uses in groups for use in uses])  # (N, D)
-    bags -= bags.mean(axis=0)
-    shares, start = [], 0
-    for uses in groups:
-        end = start + len(uses)
-        share = sense_accuracy(bags[start:end], [use.sense for use in uses])
-        shares += [share] * len(uses)
-        start = end
+    """The mean vector of the sentence's other words."""
+    shares = []
+    for uses in by_word("en"):
+        bags = np.stack([_bag(vectors, use) for use in uses])  # (n, D)
+        shares += [sense_accuracy(bags, [use.sense for use in uses])] * len(uses)
     return float(np.mean(shares))
 
 

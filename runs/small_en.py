@@ -40,7 +40,7 @@ def small_en() -> PretrainConfig:
         batches=SentencesConfig(words=2048, max_words=80),
         reading=ReadingConfig(tokenize=True, buffer=20_000),
         loop=LoopConfig(
-            steps=16_000,
+            steps=3_848,
             optimizer=AdamWConfig(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.01),
             schedule=CosineSchedule(warmup=200, floor=0.04),
             clip=1.0,

@@ -28,10 +28,18 @@ def test_two_clear_clusters_are_all_right_and_swapped_ones_all_wrong():
 
 
 def test_length_does_not_matter_and_half_right_is_half():
-    # angles 0, 10, 60 and 65 degrees: nearest are 1, 0, 3, 2
+    # angles 0, 10, 60 and 65 degrees, and opposite each one its mirror, so that the mean is zero
     angles, lengths = np.radians([0, 10, 60, 65]), np.array([1, 9, 0.1, 4])
-    vectors = (lengths * np.stack([np.cos(angles), np.sin(angles)])).T.astype(np.float32)
-    assert sense_accuracy(vectors, ["a", "a", "a", "b"]) == pytest.approx(0.5)
+    half = (lengths * np.stack([np.cos(angles), np.sin(angles)])).T.astype(np.float32)
+    vectors = np.concatenate([half, -half])
+    assert sense_accuracy(vectors, ["a", "a", "a", "b"] * 2) == pytest.approx(0.5)
+
+
+def test_what_all_uses_share_does_not_count():
+    vectors = as_vectors((1, 0.1), (2, 0.1), (0.1, 1), (0.1, 3))
+    for shift in ((0, 0), (50, -70)):
+        moved = vectors + np.array(shift, dtype=np.float32)
+        assert sense_accuracy(moved, ["a", "a", "b", "b"]) == 1
 
 
 @pytest.mark.parametrize("value", [0.0, 0.7])
@@ -58,17 +66,14 @@ def vectors(tiny_embedder: Embedder) -> UseVectors:
     return embed_uses(tiny_embedder, read_uses("en"))
 
 
-def test_vectors_are_the_embedders_with_the_mean_removed(
-    vectors: UseVectors, tiny_embedder: Embedder
-):
+def test_vectors_are_the_embedders(vectors: UseVectors, tiny_embedder: Embedder):
     uses = read_uses("en")
     alone = [tiny_embedder.embed([use.words])[0] for use in uses]
     layers = np.stack([e.layers[:, use.position] for e, use in zip(alone, uses, strict=True)], 1)
-    expected = layers - layers.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(vectors.layers, expected, atol=2e-5)
-    np.testing.assert_allclose(vectors.average, expected.mean(axis=0), atol=2e-5)
+    np.testing.assert_allclose(vectors.layers, layers, atol=2e-5)
+    np.testing.assert_allclose(vectors.average, layers.mean(axis=0), atol=2e-5)
     bags = np.stack([e.layers[0].mean(axis=0) for e in alone])
-    np.testing.assert_allclose(vectors.sentences, bags - bags.mean(axis=0), atol=2e-5)
+    np.testing.assert_allclose(vectors.sentences, bags, atol=2e-5)
     assert set(vectors.lexicon) == {word for use in uses for word in use.words}
 
 
@@ -83,10 +88,11 @@ def test_a_words_accuracy_is_that_of_a_plain_loop(vectors: UseVectors):
     found = next(w for w in word_accuracies(vectors) if w.word == "spring")
     rows = [i for i, use in enumerate(vectors.uses) if use.word == "spring"]
     right = 0
+    middle = vectors.layers[2, rows].astype(float).mean(axis=0)
     for i in rows:
 
         def cosine(k: int, i: int = i) -> float:
-            a, b = vectors.layers[2, i].astype(float), vectors.layers[2, k].astype(float)
+            a, b = vectors.layers[2, i] - middle, vectors.layers[2, k] - middle
             return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
         nearest = max((k for k in rows if k != i), key=cosine)
@@ -100,9 +106,10 @@ def test_neighbours_are_ranked_and_never_the_query_itself():
     made = UseVectors(uses, np.stack([top * 0, top]), top, ["w", "x", "y"], top[[0, 2, 1]])
     first, second = nearest_uses(made, "w", made.top)
     assert (first.use, second.use) == (uses[0], uses[2])
-    assert [near.use for near in first.nearest] == [uses[1], uses[2], uses[3]]
+    assert [near.use for near in first.nearest] == [uses[1], uses[3], uses[2]]
     assert [near.use for near in second.nearest] == [uses[3], uses[1], uses[0]]
-    assert first.nearest[0].cosine == pytest.approx(1 / np.hypot(1, 0.2))
+    a, b = top[:2] - top.mean(axis=0)
+    assert first.nearest[0].cosine == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
     assert [word for word, _ in nearest_words(made, "w")] == ["y", "x"]
 
 

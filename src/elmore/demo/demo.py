@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from elmore.demo.accuracy import Accuracy, WordAccuracy, total, word_accuracies
 from elmore.demo.uses import Language, Use, read_uses
-from elmore.demo.vectors import UseVectors, Vectors, cosines, embed_uses
+from elmore.demo.vectors import UseVectors, Vectors, centred, cosines, embed_uses
 from elmore.embedder import Embedder
 
 SHOWN: dict[Language, str] = {"en": "play", "zh": "苹果"}
@@ -74,7 +74,8 @@ def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Query]:
     """For the first use of each sense of `word`, its nearest other uses in `layer`, (N, D)."""
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
-    near = cosines(layer[rows], layer[rows])  # (n, n)
+    own = centred(layer[rows])  # (n, D): what all uses of the word share is left out
+    near = cosines(own, own)  # (n, n)
     first = {use.sense: i for i, use in reversed(list(enumerate(uses)))}
     return [
         Query(uses[i], [Neighbour(uses[k], float(near[i, k])) for k in best[:_NEAREST_USES]])

@@ -18,13 +18,13 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class UseVectors:
-    """Uses and their vectors; each set of vectors has its own mean removed."""
+    """Uses and their vectors, as the model gives them."""
 
     uses: list[Use]
     layers: Vectors  # (L, N, D)
     sentences: Vectors  # (N, D): layer 0 averaged over the sentence
     lexicon: list[str]
-    static: Vectors  # (V, D): layer 0 of every word that stands in a sentence
+    static: Vectors  # (V, D): layer 0 of every word that stands in a sentence, their mean removed
 
     @property
     def top(self) -> Vectors:
@@ -48,10 +48,10 @@ def embed_uses(embedder: Embedder, uses: list[Use]) -> UseVectors:
     static = {word: v for e in embedded for word, v in zip(e.words, e.layers[0], strict=True)}
     return UseVectors(
         uses=uses,
-        layers=_centred(np.stack(at_word, axis=1)),  # (L, N, D)
-        sentences=_centred(np.stack(sentences)),  # (N, D)
+        layers=np.stack(at_word, axis=1),  # (L, N, D)
+        sentences=np.stack(sentences),  # (N, D)
         lexicon=list(static),
-        static=_centred(np.stack(list(static.values()))),  # (V, D)
+        static=centred(np.stack(list(static.values()))),  # (V, D)
     )
 
 
@@ -60,8 +60,8 @@ def cosines(vectors: Vectors, others: Vectors) -> NDArray[np.float64]:
     return _units(vectors) @ _units(others).T
 
 
-def _centred(vectors: NDArray[Any]) -> Vectors:
-    """All vectors of a layer share a large part that says nothing: it would make all look alike."""
+def centred(vectors: NDArray[Any]) -> Vectors:
+    """What all of them share tells none from another, and would make them look alike."""
     mean = vectors.mean(axis=-2, keepdims=True, dtype=np.float64)
     return np.asarray(vectors - mean, dtype=np.float32)
 
