@@ -68,10 +68,10 @@ SHOTS = [
 
 
 @contextmanager
-def serving(model: str, index: Path) -> Iterator[str]:
+def serving(model: str, index: Path, precision: str) -> Iterator[str]:
     """The address of a server that runs while the block does."""
     command = [sys.executable, "-m", "elmore", "serve", "--port", "0"]
-    command += ["--model", model, "--index", str(index)]
+    command += ["--model", model, "--index", str(index), "--precision", precision]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         said = ""
@@ -119,11 +119,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="what `elmore serve --model` takes")
     parser.add_argument("index", type=Path, help="folder made by `elmore index`")
+    parser.add_argument("--precision", default="float32", help="as the index was built")
     parser.add_argument("--output", type=Path, default=Path("docs/images"))
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    with serving(args.model, args.index) as address, sync_playwright() as playwright:
+    with (
+        serving(args.model, args.index, args.precision) as address,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(executable_path=args.chromium)
         for shot in SHOTS:
             picture = optimised(take(browser, address, shot))
