@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The English model in the box, from Wikipedia and novels. Resumes where it stopped; an hour and a half
+# The English model in the box, from Wikipedia and novels. Resumes where it stopped; some 40 minutes
 # on two cores. `scripts/ship.py` puts it into the package.
 #   runs/small-en.sh FOLDER-WITH-{wiki,novels}.{train,valid,test}.txt[.xz] [RUN-FOLDER]
 set -euo pipefail
