@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The English model in the box, from Wikipedia and novels. Resumes where it stopped; some 40 minutes
 # on two cores. `scripts/ship.py` puts it into the package.
-#   runs/small-en.sh FOLDER-WITH-{wiki,novels}.{train,valid,test}.txt[.xz] [RUN-FOLDER]
+#   runs/small-en.sh FOLDER-WITH-{wiki,novels}.{train,valid,test}.txt[.xz] [RUN-FOLDER]; wikitext2.test too
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$1

@@ -87,23 +87,26 @@ def inputs(config: LSTMConfig) -> tuple[Tensor, LSTMState]:
     return x, state
 
 
+def everything(run, leaves: list[Tensor]) -> list[Tensor]:
+    """Outputs, states and the gradients of all leaves."""
+    for leaf in leaves:
+        leaf.requires_grad_(True)
+        leaf.grad = None
+    outputs, end = run()
+    tensors = [*outputs, end.h, end.c]
+    sum((torch.sin(t * (k + 1))).sum() for k, t in enumerate(tensors)).backward()
+    return [t.detach() for t in (*tensors, *(leaf.grad for leaf in leaves))]
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_outputs_states_and_gradients_equal_a_plain_autograd_loop(config: LSTMConfig):
     stack = filled(config)
     x, state = inputs(config)
     leaves = [x, state.h, state.c, *stack.parameters()]
-    results = []
-    for run in (lambda: stack.run(x, state, ACTIVE), lambda: plain_loop(stack, x, state, ACTIVE)):
-        for leaf in leaves:
-            leaf.requires_grad_(True)
-            leaf.grad = None
-        outputs, end = run()
-        tensors = [*outputs, end.h, end.c]
-        sum((torch.sin(t * (k + 1))).sum() for k, t in enumerate(tensors)).backward()
-        results.append(([t.detach() for t in tensors], [leaf.grad for leaf in leaves]))
-    for mine, plain in zip(*results, strict=True):
-        for a, b in zip(mine, plain, strict=True):
-            torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+    mine = everything(lambda: stack.run(x, state, ACTIVE), leaves)
+    plain = everything(lambda: plain_loop(stack, x, state, ACTIVE), leaves)
+    for a, b in zip(mine, plain, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -198,17 +201,6 @@ WIDE = [  # more cells than a vector has lanes, and not a multiple of them
 
 def use(steps: NativeSteps | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lstm, "find_native", lambda: steps)
-
-
-def everything(run, leaves: list[Tensor]) -> list[Tensor]:
-    """Outputs, states and the gradients of all leaves."""
-    for leaf in leaves:
-        leaf.requires_grad_(True)
-        leaf.grad = None
-    outputs, end = run()
-    tensors = [*outputs, end.h, end.c]
-    sum((torch.sin(t * (k + 1))).sum() for k, t in enumerate(tensors)).backward()
-    return [t.detach() for t in (*tensors, *(leaf.grad for leaf in leaves))]
 
 
 @native

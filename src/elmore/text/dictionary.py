@@ -15,8 +15,8 @@ from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
 IDEOGRAPHIC_SPACE = "\u3000"
 
 _MARKS = {SENTENCE_BEGIN: "<bos>", SENTENCE_END: "<eos>"}
-_CHARACTER_MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
-_WORD_MARKS = ("<bos>", "<eos>", "<oov>")
+CHARACTER_MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
+WORD_MARKS = ("<bos>", "<eos>", "<oov>")
 
 
 class DictionarySpeller:
@@ -25,9 +25,9 @@ class DictionarySpeller:
     def __init__(
         self, characters: Mapping[str, int], words: Mapping[str, int] | None, max_characters: int
     ):
-        _require(characters, _CHARACTER_MARKS, "character")
+        _require(characters, CHARACTER_MARKS, "character")
         if words is not None:
-            _require(words, _WORD_MARKS, "word")
+            _require(words, WORD_MARKS, "word")
         self.characters, self.words, self.max_characters = characters, words, max_characters
 
     def spell(self, words: Sequence[str]) -> NDArray[np.int64]:
