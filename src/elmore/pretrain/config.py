@@ -43,7 +43,7 @@ class PretrainConfig(BaseModel):
     bfloat16 on a GPU and float32 elsewhere."""
     softmax_start: Literal["random", "static"] = "random"
     """Of a new model: `static` counts neighbours in the corpus first and gives every word a bias
-    and a vector to begin with: a minute for 20 million words (docs/results.md has what it saves)."""
+    and a vector to begin with: a minute for 20 million words; see docs/results.md."""
     softmax_first: int = Field(default=500, ge=0)
     """Starting from a model without a softmax: steps in which only the new softmax learns."""
     valid_words: int | None = Field(default=50_000, ge=1)

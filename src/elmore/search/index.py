@@ -289,7 +289,8 @@ class Index:
         if embedder.fingerprint != ours:
             raise InputError(
                 f"{self.path}: holds vectors of the model {ours[:12]}, but the model given is "
-                f"{embedder.fingerprint[:12]}; use that model with the same precision, or another index."
+                f"{embedder.fingerprint[:12]}; use that model with the same precision, or another "
+                "index."
             )
 
     # Small things -------------------------------------------------------------------------------
