@@ -184,6 +184,27 @@ def test_training_stops_when_nothing_improves_and_slows_down_before(tmp_path: Pa
     assert read_progress(epochs(tmp_path / "run")[-1]).finished
 
 
+def test_nothing_learnt_yet_is_no_reason_to_slow_down_or_stop(tmp_path: Path):
+    never = [Tagged(("we", "met"), ("O", "O"))] * 8  # no span to find: F1 stays 0
+    config = tagging_config(epochs=5, patience=2, halve_after=1)
+    fitted = fit(config, never, DEV, tmp_path / "run", device="cpu")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert {line["dev_f1"] for line in lines} == {0.0}
+    assert fitted.epochs == 5
+    assert {line["next_lr"] for line in lines} == {config.lr}
+
+
+def test_a_mix_learns_at_a_rate_of_its_own(tmp_path: Path, tiny_model: Path):
+    def distance(rate: float) -> float:
+        encoder = EncoderConfig(source=str(tiny_model), own=OWN, mix_rate=rate)
+        fitted = run(tagging_config(encoder=encoder, epochs=2), tmp_path / f"{rate}")
+        (mix,) = fitted.model.encoder.mixes()
+        return max(abs(weight - 1 / len(mix.weights)) for weight in mix.weights)
+
+    assert distance(1e-6) < 1e-6
+    assert distance(20.0) > 2 * distance(1.0) > 0
+
+
 def test_the_best_epoch_is_the_one_kept(tmp_path: Path):
     fitted = run(tagging_config(epochs=5), tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]

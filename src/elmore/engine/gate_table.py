@@ -6,6 +6,7 @@ looked up where a matrix product was. Rows are wide, so the table holds the late
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,12 +27,12 @@ class GateTable:
         self,
         like: Tensor,
         n_gates: int,
-        input_gates: Callable[[int, Tensor], Tensor],
+        fill: Callable[[int, Tensor, Tensor, Tensor], None],
         n_bytes: int = TABLE_BYTES,
     ):
         row_bytes = DIRECTIONS * n_gates * like.element_size()
         self.known = WordRows(max(1, min(_MAX_WORDS, n_bytes // row_bytes)))
-        self._input_gates = input_gates
+        self._fill_rows = fill
         # Pages never written to take no memory, so a short use pays for little.
         self.gates = [like.new_empty(self.known.capacity, n_gates) for _ in range(DIRECTIONS)]
 
@@ -59,4 +60,4 @@ class GateTable:
     def _fill(self, direction: int, rows: NDArray[np.int64], x: Tensor) -> None:
         for start in range(0, len(rows), _CHUNK):
             part = slice(start, start + _CHUNK)
-            self.gates[direction][rows[part]] = self._input_gates(direction, x[part])
+            self._fill_rows(direction, x[part], self.gates[direction], torch.from_numpy(rows[part]))

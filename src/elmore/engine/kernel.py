@@ -75,8 +75,10 @@ def _declared(library: ctypes.CDLL) -> int:
     for read in (library.elmore_read_float32, library.elmore_read_int8):
         read.argtypes = (pointer,) * 5 + (count,) + (pointer,) * 3
         read.restype = ctypes.c_int
-    multiply = library.elmore_multiply
-    multiply.argtypes = (pointer, count, pointer, count, count, pointer, count, pointer)
-    multiply.restype = None
+    rest = (pointer, count, count, pointer, count, pointer, pointer)
+    library.elmore_multiply.argtypes = (pointer, count, *rest)
+    library.elmore_multiply.restype = None
+    library.elmore_multiply_int8.argtypes = (pointer, count, pointer, *rest)
+    library.elmore_multiply_int8.restype = ctypes.c_int
     library.elmore_lanes.restype = count
     return int(library.elmore_lanes())

@@ -27,7 +27,7 @@ _ROWS_WORTH_A_THREAD = 16
 class Layer(Protocol):
     """One layer of both directions. States are taken on in place, outputs have no skip yet."""
 
-    def input_gates(self, direction: int, x: Tensor) -> Tensor: ...
+    def fill(self, direction: int, x: Tensor, table: Tensor, rows: Tensor) -> None: ...
 
     def read_words(
         self,
@@ -71,7 +71,7 @@ class LSTMEngine:
         self._words, self._layers = words, layers
         like = next(context.parameters())
         self._threads = None if like.device.type == "cpu" else 1
-        self.table = GateTable(like, n_gates, layers[0].input_gates)
+        self.table = GateTable(like, n_gates, layers[0].fill)
         self._marks = self._after_marks()
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Array]:

@@ -4,6 +4,7 @@ there are, which no BLAS promises: what is remembered of a word does not depend 
 
 # N rows, K inputs, M outputs
 import copy
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,22 +12,37 @@ from torch import Tensor, nn
 from elmore.engine.kernel import Kernel
 
 
-def multiply(kernel: Kernel, panels: Tensor, x: Tensor, start: Tensor) -> Tensor:
-    """start (M,) + x (N, K) by panels (M / width, K or more, width), of which the first K count."""
-    x = x.contiguous()
-    n_panels, rows, width = panels.shape
-    out = x.new_empty(len(x), n_panels * width)
-    kernel.library.elmore_multiply(
-        panels.data_ptr(),
-        rows * width,
-        x.data_ptr(),
-        x.shape[1],
-        len(x),
-        start.data_ptr(),
-        out.shape[1],
-        out.data_ptr(),
-    )
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Weights as the kernel reads them: (M / width, K, width) numbers, or (M / width, K / 4, width,
+    4) bytes and what a unit of each output's is worth."""
+
+    weights: Tensor
+    scales: Tensor | None = None  # (M,)
+
+
+def multiply(kernel: Kernel, panels: Panels, x: Tensor, start: Tensor) -> Tensor:
+    """start (M,) + x (N, K) by panels of K inputs or more, of which the first K count."""
+    out = x.new_empty(len(x), len(panels.weights) * kernel.width)
+    multiply_into(kernel, panels, x, start, out, None)
     return out
+
+
+def multiply_into(
+    kernel: Kernel, panels: Panels, x: Tensor, start: Tensor, out: Tensor, rows: Tensor | None
+) -> None:
+    """The same, written to these rows of a larger table. With bytes, rows of x are rounded too."""
+    x = x.contiguous()
+    weights, scales = panels.weights, panels.scales
+    library = kernel.library
+    sizes = (x.data_ptr(), x.shape[1], len(x), start.data_ptr(), out.shape[1])
+    target = (None if rows is None else rows.data_ptr(), out.data_ptr())
+    if scales is None:
+        library.elmore_multiply(weights.data_ptr(), weights[0].numel(), *sizes, *target)
+    elif library.elmore_multiply_int8(
+        weights.data_ptr(), weights[0].numel(), scales.data_ptr(), *sizes, *target
+    ):
+        raise MemoryError("The kernel found no memory for its rows.")
 
 
 class NativeLinear(nn.Module):
@@ -37,7 +53,7 @@ class NativeLinear(nn.Module):
         self._kernel, self._outputs = kernel, linear.out_features
         more = -linear.out_features % kernel.width
         weight = F.pad(linear.weight, (0, 0, 0, more)).unflatten(0, (-1, kernel.width))
-        self._panels = weight.transpose(1, 2).contiguous()  # (M / width, K, width)
+        self._panels = Panels(weight.transpose(1, 2).contiguous())
         self._bias = F.pad(linear.bias, (0, more))
 
     def forward(self, x: Tensor) -> Tensor:

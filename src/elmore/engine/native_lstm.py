@@ -5,7 +5,6 @@ in bytes with one scale a gate or output.
 # S = 2 directions, N places of the plan, B rows, D dim, C cells, K inputs of a gate
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,21 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.engine.kernel import Kernel, LayerArguments
-from elmore.engine.native_linear import multiply
+from elmore.engine.native_linear import Panels, multiply_into
 from elmore.nn.lstm import DIRECTIONS, LSTMConfig, LSTMLayer
 
 Precision = Literal["float32", "int8"]
 
 _GATES = 4
 _FEW_ROWS = 12  # a step; below, weights are read from memory for little work each
-
-
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    """Panels of weights, (…, LANES) or (…, LANES, 4) in bytes, and what a byte's unit is worth."""
-
-    weights: Tensor
-    scales: Tensor | None
 
 
 class NativeLayer:
@@ -51,12 +42,6 @@ class NativeLayer:
         self._projections = [
             None if w_project is None else self._pack([self._outputs(w_project[s])]) for s in sides
         ]
-        # A word's own gates stay exact in int8 too: they are computed once.
-        self._exact = [
-            gates if gates.scales is None else _floats([self._inputs(layer.w_input[s])])
-            for s, gates in enumerate(self._gates)
-            if first or gates.scales is None
-        ]
         self._arguments = [self._arguments_of(s) for s in sides]
 
     @property
@@ -65,8 +50,16 @@ class NativeLayer:
 
     def input_gates(self, direction: int, x: Tensor) -> Tensor:
         """x (N, D) -> gate sums (N, 4C) tile by tile, the recurrent part still missing."""
-        panels = self._exact[direction].weights.flatten(2)  # (tiles, K, 4 LANES)
-        return multiply(self._kernel, panels, x, self._bias[direction])  # x stands before h
+        gates = x.new_empty(len(x), self.n_gates)
+        self.fill(direction, x, gates, None)
+        return gates
+
+    def fill(self, direction: int, x: Tensor, table: Tensor, rows: Tensor | None) -> None:
+        """The same into these rows of a table."""
+        if self._precision == "int8":  # rounded by whole lanes
+            x = F.pad(x, (0, self._dim - x.shape[1]))
+        panels, bias = self._gates[direction], self._bias[direction]  # x stands before h
+        multiply_into(self._kernel, panels, x, bias, table, rows)
 
     def read_words(
         self,
@@ -160,7 +153,7 @@ class NativeLayer:
         """(4C, D) -> (C / LANES, 4, LANES, D), inputs rounded up to whole lanes too."""
         return self._tiled(F.pad(w, (0, self._dim - self.config.dim)))
 
-    def _pack(self, parts: list[Tensor]) -> _Packed:
+    def _pack(self, parts: list[Tensor]) -> Panels:
         return _floats(parts) if self._precision == "float32" else _bytes(parts)
 
     def _arguments_of(self, direction: int) -> LayerArguments:
@@ -186,7 +179,7 @@ def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _floats(parts: list[Tensor]) -> _Packed:
+def _floats(parts: list[Tensor]) -> Panels:
     """(tiles, 4, LANES, k) each, for inputs side by side -> panels (tiles, K, 4, LANES)."""
     tiles, gates, lanes, _ = parts[0].shape
     panels = parts[0].new_empty(tiles, sum(part.shape[3] for part in parts), gates, lanes)
@@ -195,10 +188,10 @@ def _floats(parts: list[Tensor]) -> _Packed:
         end = start + part.shape[3]
         panels[:, start:end] = part.permute(0, 3, 1, 2)
         start = end
-    return _Packed(panels, None)
+    return Panels(panels, None)
 
 
-def _bytes(parts: list[Tensor]) -> _Packed:
+def _bytes(parts: list[Tensor]) -> Panels:
     """The same as (tiles, K / 4, 4, LANES, 4); the largest weight of a gate is 127 units."""
     largest = [torch.maximum(part.amax(dim=-1), -part.amin(dim=-1)) for part in parts]
     units = torch.stack(largest).amax(dim=0) / 127  # (tiles, 4, LANES)
@@ -208,4 +201,4 @@ def _bytes(parts: list[Tensor]) -> _Packed:
         for part in parts
     ]
     fours = torch.cat(rounded, dim=-1).view(torch.int32).flatten(1, 2)  # (tiles, 4 LANES, K / 4)
-    return _Packed(fours.mT.contiguous().view(torch.uint8), units.contiguous())
+    return Panels(fours.mT.contiguous().view(torch.uint8), units.contiguous())

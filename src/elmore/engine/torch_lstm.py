@@ -36,6 +36,10 @@ class TorchLayer:
         """x (N, D) -> gate sums (N, 4C), slice after slice, the recurrent part still missing."""
         return self._w_input[direction].times(x, self._bias[direction])
 
+    def fill(self, direction: int, x: Tensor, table: Tensor, rows: Tensor) -> None:
+        """The same into these rows of a table."""
+        table[rows] = self.input_gates(direction, x)
+
     def _sliced(self, gates: Tensor) -> Tensor:
         """(4C, …) as the slices want it, one after another."""
         if len(self._cells) == 1:

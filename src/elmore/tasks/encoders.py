@@ -50,6 +50,8 @@ class EncoderConfig(BaseModel):
     """What the learning rate is multiplied by for the biLM."""
     mix_l2: float = Field(default=0.0, ge=0)
     """Pulls the weights of a mix towards equal shares."""
+    mix_rate: float = Field(default=10.0, gt=0)
+    """What the learning rate is multiplied by for them: a few numbers, which noise moves slowly."""
 
 
 class Encoder(nn.Module):
@@ -98,8 +100,11 @@ class Encoder(nn.Module):
 
     def penalty(self) -> Tensor:
         """To add to the loss: L2 of the mixes' weights."""
-        mixes = [mix for mix in self.modules() if isinstance(mix, ScalarMix)]
-        return sum((mix.penalty() for mix in mixes), torch.zeros((), device=self.device))
+        penalties = (mix.penalty() for mix in self.scalar_mixes())
+        return sum(penalties, torch.zeros((), device=self.device))
+
+    def scalar_mixes(self) -> list[ScalarMix]:
+        return [mix for mix in self.modules() if isinstance(mix, ScalarMix)]
 
     @property
     def n_frozen(self) -> int:

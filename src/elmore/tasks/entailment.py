@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmore.nn.attention import align, masked_max, masked_mean
+from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import BiRNN, SentenceDropout
 from elmore.tasks.readers.pairs import Pair, read_pairs
 from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
@@ -63,13 +64,13 @@ class ESIM(Head[Pair, str]):
         self.dropout = SentenceDropout(dropout)
         self.read = BiRNN(dims.vectors, hidden)
         width = self.read.dim + dims.late
-        self.compare = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * width, hidden), nn.ReLU())
+        self.compare = nn.Sequential(Dropout(dropout), nn.Linear(4 * width, hidden), nn.ReLU())
         self.compose = BiRNN(hidden, hidden, dropout)
         self.decide = nn.Sequential(
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(4 * self.compose.dim, hidden),
             nn.Tanh(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(hidden, len(self.labels)),
         )
 

@@ -126,7 +126,7 @@ class _Training:
         self.config, self.model, self.output = config, model, output
         self.report = report or (lambda _: None)
         self.progress = Progress()
-        self.optimizer = torch.optim.AdamW(_groups(config, model), lr=config.lr)
+        self.optimizer = torch.optim.AdamW(_groups(config, model), lr=config.lr, fused=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
 
     def run(self, train: Sequence[Any], dev: Sequence[Any]) -> None:
@@ -185,9 +185,10 @@ class _Training:
         """Is it the best, is it time to slow down, is it time to stop?"""
         progress, config = self.progress, self.config
         progress.seconds += seconds
-        if not progress.figures or score.main > next(iter(progress.figures.values())):
+        best = next(iter(progress.figures.values()), 0.0)
+        if not progress.figures or score.main > best:
             progress.best_epoch, progress.figures, progress.bad = progress.epoch, score.figures, 0
-        else:
+        elif best > 0:  # else nothing is learnt yet: no reason to slow down
             progress.bad += 1
             if progress.bad % config.halve_after == 0:
                 progress.rate /= 2
@@ -221,16 +222,19 @@ class _Training:
 
 
 def _groups(config: FitConfig, model: TaskModel) -> list[dict[str, Any]]:
-    """The task's own parameters, and a fine-tuned biLM's at a smaller rate."""
+    """The task's own parameters, the mixes' at a higher rate, a fine-tuned biLM's at a smaller."""
     tuned = model.encoder.tuned()
-    names = {id(parameter) for parameter in tuned}
-    own = [parameter for parameter in model.parameters() if id(parameter) not in names]
+    shares = [mix.scalars for mix in model.encoder.scalar_mixes()]
+    apart = {id(parameter) for parameter in [*tuned, *shares]}
+    own = [parameter for parameter in model.parameters() if id(parameter) not in apart]
     matrices = [parameter for parameter in own if parameter.dim() > 1]
     others = [parameter for parameter in own if parameter.dim() <= 1]
     slow = config.lr * config.encoder.fine_tune_rate
+    fast = config.lr * config.encoder.mix_rate
     return [
         {"params": matrices, "lr": config.lr, "weight_decay": config.weight_decay},
         {"params": others, "lr": config.lr, "weight_decay": 0.0},
+        *([{"params": shares, "lr": fast, "weight_decay": 0.0}] if shares else []),
         *([{"params": tuned, "lr": slow, "weight_decay": 0.0}] if tuned else []),
     ]
 

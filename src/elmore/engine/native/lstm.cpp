@@ -57,8 +57,9 @@ template <int R, class Work> inline void with_rows(int64_t first, int64_t count,
     if (count == R) work.template operator()<R>(first);
     else if constexpr (R > 1) with_rows<R - 1>(first, count, work);
 }
+inline int64_t blocks_of(int64_t n) { return (n + ROWS - 1) / ROWS; }
 template <class Work> inline void in_blocks(int64_t n, Work&& work) {
-    int64_t blocks = (n + ROWS - 1) / ROWS, first = 0;
+    int64_t blocks = blocks_of(n), first = 0;
     for (int64_t b = 0; b < blocks; ++b) {
         int64_t count = n / blocks + (b < n % blocks);
         with_rows<ROWS>(first, count, work);
@@ -103,11 +104,29 @@ struct Byte {
     }
 };
 
+// The weights that come next, fetched while these are multiplied: each block of rows brings its part.
+struct Ahead {
+    const char* next;
+    int64_t step;  // bytes an input, or a group of them
+
+    template <class Weight> Ahead(const Weight* panel, int64_t inputs, int64_t n, int64_t first) {
+        const int64_t size = inputs * WIDTH * sizeof(Weight);
+        next = reinterpret_cast<const char*>(panel) + size * first / n;
+        step = GATES * sizeof(Vec) / blocks_of(n);
+    }
+    void fetch() {
+        __builtin_prefetch(next, 0, 2);
+        if (step > 64) __builtin_prefetch(next + 64, 0, 2);
+        if (step > 128) __builtin_prefetch(next + 128, 0, 2), __builtin_prefetch(next + 192, 0, 2);
+        next += step;
+    }
+};
+
 // Adds to the sums of R rows what `count` inputs bring through one panel. Every sum is a variable
 // with a name: compilers leave an array of them on the stack.
 template <class Kind, int R>
 inline void add_panel(const typename Kind::Input* a, int64_t stride,
-                      const typename Kind::Weight* panel, int64_t count,
+                      const typename Kind::Weight* panel, int64_t count, Ahead ahead,
                       typename Kind::Sum (&sums)[R][GATES]) {
     using Sum = typename Kind::Sum;
 #define FOR_ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
@@ -131,6 +150,7 @@ inline void add_panel(const typename Kind::Input* a, int64_t stride,
         const Sum w0 = load<Sum>(panel), w1 = load<Sum>(panel + PART);
         const Sum w2 = load<Sum>(panel + 2 * PART), w3 = load<Sum>(panel + 3 * PART);
         FOR_ROWS(ADD)
+        ahead.fetch();
     }
     FOR_ROWS(GIVE)
 #undef FOR_ROWS
@@ -139,26 +159,38 @@ inline void add_panel(const typename Kind::Input* a, int64_t stride,
 #undef GIVE
 }
 
-// out (n, width) = start + a (n, inputs) W, where W is packed by output: a panel of `size` weights
+// Where the numbers of row r go: the rows of a larger table, or one after the other.
+struct Target {
+    float* out;            // (…, width)
+    const int64_t* rows;   // (n,), or null
+    int64_t width;
+
+    float* at(int64_t r, int64_t column) const {
+        return out + (rows ? rows[r] : r) * width + column;
+    }
+};
+
+// to (n, width) = start + a (n, inputs) W, where W is packed by output: a panel of `size` weights
 // for each WIDTH of them. Each row's sums run over the inputs in the same order whatever n is.
-template <class Kind>
-void multiply(const typename Kind::Weight* panels, int64_t size, const typename Kind::Input* a,
-              int64_t inputs, int64_t n, const float* start, int64_t width, float* out) {
-    using Sum = typename Kind::Sum;  // as large as a Vec in both kinds
-    for (int64_t tile = 0; tile < width; tile += WIDTH, panels += size) {
+void multiply(const float* panels, int64_t size, const float* a, int64_t inputs, int64_t n,
+              const float* start, Target to) {
+    for (int64_t tile = 0; tile < to.width; tile += WIDTH, panels += size) {
         for (int64_t k = 0; k < inputs; k += BLOCK) {
             const int64_t count = std::min<int64_t>(BLOCK, inputs - k);
+            const float* panel = panels + k * WIDTH;
+            const float* next = k + count < inputs ? panel + count * WIDTH : panels + size;
             in_blocks(n, [&]<int R>(int64_t first) {
-                float* to = out + first * width + tile;
-                Sum sum[R][GATES];
+                Vec sum[R][GATES];
                 for (int r = 0; r < R; ++r)
                     for (int g = 0; g < GATES; ++g)
-                        sum[r][g] = k       ? load<Sum>(to + r * width + g * LANES)
-                                    : start ? load<Sum>(start + tile + g * LANES)
-                                            : Sum{};
-                add_panel<Kind, R>(a + first * inputs + k, inputs, panels + k * WIDTH, count, sum);
+                        sum[r][g] = k       ? load<Vec>(to.at(first + r, tile + g * LANES))
+                                    : start ? load<Vec>(start + tile + g * LANES)
+                                            : Vec{};
+                add_panel<Float, R>(a + first * inputs + k, inputs, panel, count,
+                                    Ahead(next, count, n, first), sum);
                 for (int r = 0; r < R; ++r)
-                    for (int g = 0; g < GATES; ++g) store(to + r * width + g * LANES, sum[r][g]);
+                    for (int g = 0; g < GATES; ++g)
+                        store(to.at(first + r, tile + g * LANES), sum[r][g]);
             });
         }
     }
@@ -191,6 +223,49 @@ Rounded round_row(const float* row, int64_t n, int8_t* to) {
     return {unit, 128 * sum};
 }
 
+// Rows in bytes, to be multiplied with weights in bytes.
+struct ByteRows {
+    std::vector<int8_t> numbers;  // (n, inputs)
+    std::vector<Rounded> units;   // (n,)
+
+    ByteRows(int64_t n, int64_t inputs) : numbers(n * inputs), units(n) {}
+
+    void round(const float* rows, int64_t inputs, int64_t n) {
+        for (int64_t r = 0; r < n; ++r)
+            units[r] = round_row(rows + r * inputs, inputs, &numbers[r * inputs]);
+    }
+
+    // What R rows from the first one on bring through one panel, as float32.
+    template <int R>
+    void through(const uint8_t* panel, const float* scales, int64_t inputs, int64_t first,
+                 Ahead ahead, Vec (&to)[R][GATES]) const {
+        Int sum[R][GATES];
+        for (int r = 0; r < R; ++r)
+            for (int g = 0; g < GATES; ++g) sum[r][g] = all(-units[first + r].excess);
+        add_panel<Byte, R>(&numbers[first * inputs], inputs, panel, inputs, ahead, sum);
+        for (int r = 0; r < R; ++r)
+            for (int g = 0; g < GATES; ++g)
+                to[r][g] = __builtin_convertvector(sum[r][g], Vec) *
+                           (load<Vec>(scales + g * LANES) * units[first + r].unit);
+    }
+};
+
+void multiply(const uint8_t* panels, int64_t size, const float* scales, const ByteRows& a,
+              int64_t inputs, int64_t n, const float* start, Target to) {
+    for (int64_t tile = 0; tile < to.width; tile += WIDTH, panels += size)
+        in_blocks(n, [&]<int R>(int64_t first) {
+            Vec sum[R][GATES];
+            a.through<R>(panels, scales + tile, inputs, first,
+                         Ahead(panels + size, inputs, n, first), sum);
+            for (int r = 0; r < R; ++r)
+                for (int g = 0; g < GATES; ++g) {
+                    const int64_t column = tile + g * LANES;
+                    const Vec before = start ? load<Vec>(start + column) : Vec{};
+                    store(to.at(first + r, column), before + sum[r][g]);
+                }
+        });
+}
+
 // One direction of one layer ----------------------------------------------------------------------
 
 template <class Kind> class Reader {
@@ -202,21 +277,15 @@ template <class Kind> class Reader {
     std::vector<float> in;        // (B, K): x, if it is read, then h
     std::vector<float> hidden;    // (B, C)
     std::vector<float> out;       // (B, D rounded up to WIDTH)
-    std::vector<int8_t> rounded;  // (B, max(K, C))
-    std::vector<Rounded> units;   // (B,)
+    ByteRows rounded;             // (B, max(K, C))
 
     int64_t h_of(int64_t row) const { return (row + 1) * inputs - layer.dim_padded; }
     int64_t out_width() const { return (layer.dim + WIDTH - 1) / WIDTH * WIDTH; }
 
-    void round_rows(const std::vector<float>& rows, int64_t width, int64_t n) {
-        for (int64_t r = 0; r < n; ++r)
-            units[r] = round_row(&rows[r * width], width, &rounded[r * width]);
-    }
-
     void gates(const float* table, const int64_t* rows, float* c, int64_t n) {
         const int64_t cells = layer.cells;
         const auto* w = static_cast<const Weight*>(layer.w_gates) + skipped * WIDTH;
-        if constexpr (bytes) round_rows(in, inputs, n);
+        if constexpr (bytes) rounded.round(in.data(), inputs, n);
         for (int64_t tile = 0; tile < cells / LANES; ++tile, w += layer.inputs * WIDTH) {
             in_blocks(n, [&]<int R>(int64_t first) {
                 const float* from[R];
@@ -225,23 +294,17 @@ template <class Kind> class Reader {
                     for (int g = 0; g < GATES; ++g)
                         __builtin_prefetch(from[r] + WIDTH + g * LANES);  // for the next tile
                 }
+                const Ahead ahead(w + layer.inputs * WIDTH, inputs, n, first);
                 Vec z[R][GATES];
                 if constexpr (bytes) {
-                    Int sum[R][GATES];
-                    for (int r = 0; r < R; ++r)
-                        for (int g = 0; g < GATES; ++g) sum[r][g] = all(-units[first + r].excess);
-                    add_panel<Kind, R>(&rounded[first * inputs], inputs, w, inputs, sum);
                     const float* scales = layer.gate_scales + tile * WIDTH;
+                    rounded.through<R>(w, scales, inputs, first, ahead, z);
                     for (int r = 0; r < R; ++r)
-                        for (int g = 0; g < GATES; ++g) {
-                            Vec scale = load<Vec>(scales + g * LANES) * units[first + r].unit;
-                            z[r][g] = load<Vec>(from[r] + g * LANES) +
-                                      __builtin_convertvector(sum[r][g], Vec) * scale;
-                        }
+                        for (int g = 0; g < GATES; ++g) z[r][g] += load<Vec>(from[r] + g * LANES);
                 } else {
                     for (int r = 0; r < R; ++r)
                         for (int g = 0; g < GATES; ++g) z[r][g] = load<Vec>(from[r] + g * LANES);
-                    add_panel<Kind, R>(&in[first * inputs], inputs, w, inputs, z);
+                    add_panel<Float, R>(&in[first * inputs], inputs, w, inputs, ahead, z);
                 }
                 for (int r = 0; r < R; ++r) {
                     int64_t at = (first + r) * cells + tile * LANES;
@@ -252,24 +315,15 @@ template <class Kind> class Reader {
     }
 
     void project(int64_t n) {
-        const int64_t cells = layer.cells, width = out_width(), size = cells * WIDTH;
+        const int64_t cells = layer.cells, size = cells * WIDTH;
         const auto* panels = static_cast<const Weight*>(layer.w_project);
+        const Target to{out.data(), nullptr, out_width()};
         if constexpr (bytes) {
-            round_rows(hidden, cells, n);
-            multiply<Kind>(panels, size, rounded.data(), cells, n, nullptr, width, out.data());
-            rescale(n, width);
+            rounded.round(hidden.data(), cells, n);
+            multiply(panels, size, layer.project_scales, rounded, cells, n, nullptr, to);
         } else {
-            multiply<Kind>(panels, size, hidden.data(), cells, n, nullptr, width, out.data());
+            multiply(panels, size, hidden.data(), cells, n, nullptr, to);
         }
-    }
-
-    void rescale(int64_t n, int64_t width) {
-        for (int64_t r = 0; r < n; ++r)
-            for (int64_t d = 0; d < width; d += LANES) {
-                Int sum = load<Int>(&out[r * width + d]) - units[r].excess;
-                store(&out[r * width + d], __builtin_convertvector(sum, Vec) *
-                                               load<Vec>(layer.project_scales + d) * units[r].unit);
-            }
     }
 
     // What the rows show becomes their h and goes out.
@@ -292,7 +346,7 @@ template <class Kind> class Reader {
         : layer(layer), skipped(reads_x ? 0 : layer.inputs - layer.dim_padded),
           inputs(layer.inputs - skipped), in(n_rows * inputs),
           hidden(n_rows * layer.cells), out(layer.w_project ? n_rows * out_width() : 0),
-          rounded(bytes ? n_rows * std::max(inputs, layer.cells) : 0), units(bytes ? n_rows : 0) {}
+          rounded(bytes ? n_rows : 0, std::max(inputs, layer.cells)) {}
 
     // Gate sums begin from row `rows[i]` of the table at place i, or from the bias and x.
     void read(const float* table, const int64_t* rows, const float* x, const int32_t* active,
@@ -342,9 +396,21 @@ int elmore_supported() {
 #endif
 }
 
+// Row r goes to row `rows[r]` of `out`, or without `rows` to row r.
 void elmore_multiply(const float* panels, int64_t size, const float* a, int64_t inputs, int64_t n,
-                     const float* start, int64_t width, float* out) {
-    multiply<Float>(panels, size, a, inputs, n, start, width, out);
+                     const float* start, int64_t width, const int64_t* rows, float* out) {
+    multiply(panels, size, a, inputs, n, start, {out, rows, width});
+}
+
+int elmore_multiply_int8(const uint8_t* panels, int64_t size, const float* scales, const float* a,
+                         int64_t inputs, int64_t n, const float* start, int64_t width,
+                         const int64_t* rows, float* out) try {
+    ByteRows rounded(n, inputs);
+    rounded.round(a, inputs, n);
+    multiply(panels, size, scales, rounded, inputs, n, start, {out, rows, width});
+    return 0;
+} catch (const std::bad_alloc&) {
+    return 1;
 }
 
 int elmore_read_float32(const Layer* layer, const float* table, const int64_t* rows, const float* x,
