@@ -1,6 +1,8 @@
 """The recipe of `small-en`, the English model in the box. Sentences are read by themselves, as they
 will be embedded. A word is read by a vector of its own and by its spelling: on so little text
 spelling alone takes far longer to say what a word is about (docs/results.md).
+
+Two sittings: `small_en` from counted vectors, `small_en_further` from where that one ended.
 """
 
 from elmore.models.bilm import BiLMConfig
@@ -49,3 +51,16 @@ def small_en() -> PretrainConfig:
         output_dropout=0.0,
         valid_words=20_000,
     )
+
+
+def small_en_further() -> PretrainConfig:
+    """The same model on: up to a lower rate, and down again."""
+    first = small_en()
+    loop = first.loop.model_copy(
+        update={
+            "steps": 4_400,
+            "optimizer": AdamWConfig(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01),
+            "schedule": CosineSchedule(warmup=100, floor=0.03),
+        }
+    )
+    return first.model_copy(update={"loop": loop})
