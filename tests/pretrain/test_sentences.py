@@ -26,8 +26,10 @@ def shards(folder: Path, sizes: list[int]) -> list[Path]:
     return paths
 
 
-def stream(files: list[Path], block: int = 1, buffer: int = 4, **more) -> SentenceStream:
-    config = ReadingConfig(block=block, buffer=buffer)
+def stream(
+    files: list[Path], block: int = 1, buffer: int = 4, together: int = 4, **more
+) -> SentenceStream:
+    config = ReadingConfig(block=block, buffer=buffer, together=together)
     return SentenceStream(files, config, **{"seed": (1,), **more})
 
 
@@ -63,6 +65,18 @@ def test_a_buffer_of_one_keeps_the_order_of_the_text(tmp_path: Path):
     assert words(list(islice(stream(files, buffer=1), 22))) == 2 * everything(files)
 
 
+def test_files_are_read_side_by_side_each_as_often_as_it_is_long(tmp_path: Path):
+    files = shards(tmp_path, [100, 300])
+    half = words(list(islice(stream(files), 200)))
+    assert 35 <= sum(word.startswith("0.") for word in half) <= 65  # a quarter of them
+
+
+def test_one_file_at_a_time_if_so_asked(tmp_path: Path):
+    files = shards(tmp_path, [30, 30])
+    first = words(list(islice(stream(files, together=1), 30)))
+    assert len({word.split(".")[0] for word in first}) == 1
+
+
 def test_blocks_stay_together_in_their_order(tmp_path: Path):
     files = shards(tmp_path, [10])
     blocks = list(islice(stream(files, block=4), 3))
@@ -70,13 +84,14 @@ def test_blocks_stay_together_in_their_order(tmp_path: Path):
     assert sorted(words([block]) for block in blocks) == expected
 
 
+@pytest.mark.parametrize("together", [1, 2, 4])
 @pytest.mark.parametrize("buffer", [1, 4, 100])
 @pytest.mark.parametrize(("rank", "n_ranks"), [(0, 1), (1, 2), (2, 4)])
 def test_from_every_position_the_stream_goes_on_the_same(
-    tmp_path: Path, buffer: int, rank: int, n_ranks: int
+    tmp_path: Path, together: int, buffer: int, rank: int, n_ranks: int
 ):
     files = shards(tmp_path, [7, 1, 9])
-    share = {"rank": rank, "n_ranks": n_ranks, "buffer": buffer, "block": 2}
+    share = {"rank": rank, "n_ranks": n_ranks, "together": together, "buffer": buffer, "block": 2}
     whole = stream(files, **share)
     positions, blocks = [whole.position], []
     for _ in range(30):  # several epochs

@@ -1,6 +1,7 @@
 """An endless, shuffled, resumable stream of sentences from files that are never held in memory.
-A file is a shard: shards are shuffled, and within one a buffer of blocks is. A position names the
-epoch, the shard and how many blocks of it have been handed out; going there rereads one shard.
+A file is a shard: shards are shuffled, a few are read at a time, and a buffer of their blocks is
+shuffled too. A position names the epoch, the first of these shards and how many of their blocks
+have been handed out; going there rereads these few.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,8 @@ class ReadingConfig(BaseModel):
     """Sentences that stay together, in their order: context across sentences is real within."""
     buffer: int = Field(default=10_000, ge=1)
     """Blocks shuffled together; 1 keeps the order of the text."""
+    together: int = Field(default=4, ge=1)
+    """Files read at a time, each as often as it is long: two kinds of text are learnt as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,10 @@ class SentenceStream:
         while True:
             shards = self._shards(epoch)
             found_any = start.shard > 0 or start.block > 0
-            for i in range(start.shard, len(shards)):
+            for i in range(start.shard, len(shards), self._n_together):
                 skip = start.block if i == start.shard else 0
-                for n, block in enumerate(self._shuffled(shards[i], epoch), start=1):
+                some = shards[i : i + self._n_together]
+                for n, block in enumerate(self._shuffled(some, epoch), start=1):
                     found_any = True
                     if n > skip:
                         yield Position(epoch, i, n), block
@@ -118,6 +122,10 @@ class SentenceStream:
     def _by_shard(self) -> bool:
         return len(self.files) >= self.n_ranks
 
+    @property
+    def _n_together(self) -> int:
+        return self.config.together if self.config.buffer > 1 else 1
+
     def _blocks_of(self, path: Path) -> Iterator[Block]:
         block: Block = []
         n = 0
@@ -130,11 +138,25 @@ class SentenceStream:
         if block and (self._by_shard or n % self.n_ranks == self.rank):
             yield block
 
-    def _shuffled(self, path: Path, epoch: int) -> Iterator[Block]:
+    def _mixed(self, paths: Sequence[Path], rng: np.random.Generator) -> Iterator[Block]:
+        """Blocks of several files in turn, drawn by the files' sizes."""
+        readers = [self._blocks_of(path) for path in paths]
+        ends = np.cumsum([max(1, path.stat().st_size) for path in paths])
+        while len(readers) > 1:
+            i = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
+            if (block := next(readers[i], None)) is not None:
+                yield block
+                continue
+            del readers[i]
+            sizes = np.delete(np.diff(ends, prepend=0), i)
+            ends = np.cumsum(sizes)
+        yield from readers[0]
+
+    def _shuffled(self, paths: Sequence[Path], epoch: int) -> Iterator[Block]:
         """A reservoir: each block leaves at random once the buffer is full."""
-        rng = np.random.default_rng((*self.seed, epoch, self.files.index(path)))
+        rng = np.random.default_rng((*self.seed, epoch, self.files.index(paths[0])))
         buffer: list[Block] = []
-        for block in self._blocks_of(path):
+        for block in self._mixed(paths, rng):
             if len(buffer) < self.config.buffer:
                 buffer.append(block)
                 continue
