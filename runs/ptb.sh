@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Penn Treebank perplexity with the recipe in ptb.py. Resumes where it stopped; about two hours on two cores.
+# Penn Treebank perplexity with the recipe in ptb.py. Resumes where it stopped; about an hour on one core.
 #   runs/ptb.sh FOLDER-WITH-ptb.{train,valid,test}.txt[.xz] [RUN-FOLDER]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
