@@ -80,6 +80,17 @@ def test_wic_and_probes(
     assert len(rows) == 5
 
 
+def test_words_longer_than_the_model_reads_are_told(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.data.txt").write_text(f"{PAIR.replace('.', 'x' * 70)}\n")
+        (tmp_path / f"{name}.gold.txt").write_text("T\n")
+    files = [f"--{name}={tmp_path / name}.data.txt" for name in ("train", "test")]
+    assert evaluate("wic", "--encoder", tiny_model, *files) == 0
+    assert f"1 different words are longer than {tiny_model} reads" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -158,7 +158,27 @@ def test_words_longer_than_the_model_reads_are_told(
     (tmp_path / "dev.txt").write_text((data / "dev.txt").read_text())
     assert train(tmp_path, tmp_path / "m", "--epochs", 1, "--encoder", tiny_model) == 0
     err = capsys.readouterr().err
-    assert "1 different words are longer than the 48 bytes that" in err
+    assert f"1 different words are longer than {tiny_model} reads" in err
+    files = ["--model", str(tmp_path / "m"), "--test", str(long)]
+    assert main(["task", "evaluate", "ner", *files]) == 0
+    assert f"1 different words are longer than {tiny_model} reads" in capsys.readouterr().err
+    long.write_text("y" * 70)
+    assert main(["task", "predict", "ner", str(long), "--model", str(tmp_path / "m")]) == 0
+    assert f"1 different words are longer than {tiny_model} reads" in capsys.readouterr().err
+
+
+def test_lines_without_words_are_counted_and_a_file_of_them_is_refused(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    plain = tmp_path / "plain.txt"
+    plain.write_text("Bob slept\n\nBob\n\n")
+    assert main(["task", "predict", "ner", str(plain), "--model", str(model)]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert "plain.txt: 2 blank lines left out" in err
+    plain.write_text("\n\n")
+    code = main(["task", "predict", "ner", str(plain), "--model", str(model)])
+    assert "plain.txt: no words found" in refused(capsys, code)
 
 
 def test_answers_that_are_not_in_their_paragraph_are_counted(
@@ -189,6 +209,11 @@ def test_answers_that_are_not_in_their_paragraph_are_counted(
         ("entailment", "", "train.txt: "),
         ("qa", "{", "train.txt"),
         ("qa", '{"data": []}', "train.txt"),
+        ("qa", "[]", "train.txt: the whole file: no object"),
+        ("qa", '{"data": ' + "1" * 5000 + "}", "train.txt: JSON that cannot be read"),
+        ("ner", "Bob B-PER\rslept O\r", "train.txt, line 1: a carriage return"),
+        ("entailment", "text_a\ttext_b\tlabel\na\tb\t0\n", "train.txt, line 1: names of columns"),
+        ("entailment", '{"premise": "a", "hypothesis": "b", "label": "\\ud800"}\n', "line 1: half"),
     ],
 )
 def test_examples_that_cannot_be_read(
@@ -213,6 +238,13 @@ def test_examples_that_cannot_be_read(
         (["--set", "task.hidden=many"], "task"),
         (["--set", "epochs"], "name=value"),
         (["--epochs", "0"], "epochs"),
+        (["--seed", "-1"], "seed"),
+        (["--seed", str(10**30)], "seed"),
+        (["--set", "clip=Infinity"], "clip"),
+        (["--set", "lr=1e400"], "lr"),
+        (["--set", "encoder.own.max_characters=3"], "max_characters=3"),
+        (["--set", "encoder.own.filters=[]"], "encoder.own: the spelling"),
+        (["--set", "task.late_after=2"], "late_after is 2"),
     ],
 )
 def test_options_that_make_no_sense(
@@ -239,6 +271,8 @@ def test_a_model_of_another_task_or_none_at_all(
 ):
     test = ["--test", str(data / "test.txt")]
     code = main(["task", "evaluate", "sst", "--model", str(model), *test])
-    assert "is a model for tagging, not for sst" in refused(capsys, code)
+    assert "is a model for tagging spans, not for sst" in refused(capsys, code)
+    code = main(["task", "predict", "pos", str(data / "test.txt"), "--model", str(model)])
+    assert "is a model for tagging spans, not for pos" in refused(capsys, code)
     code = main(["task", "evaluate", "ner", "--model", str(tmp_path), *test])
     assert str(tmp_path) in refused(capsys, code)

@@ -84,6 +84,13 @@ def test_the_fingerprint_is_of_words_and_numbers(tmp_path: Path):
     [
         ("v.txt", b"a 1 2\nb 1\n", r"v.txt, line 2: 'b 1'.*a word and 2 numbers"),
         ("v.txt", b"a 1 2\nb 1 x\n", r"v.txt, line 2"),
+        ("v.txt", b"the .1 .2 .3\nof .2 .3 .4 .5\n", r"v.txt, line 2: 'of .2"),
+        ("v.txt", b"the .1 .2\nof .2 .3 .4\n", r"v.txt, line 2: 'of .2"),
+        ("v.txt", b"1000 2\nthe .1 .2\n", r"ends after 1 of the 1,000 words"),
+        ("v.txt", b"1 300\nthe .1 .2 .3\n", r"v.txt, line 2: .*a word and 300 numbers"),
+        ("v.txt", b"a 1 2\nb nan 2\n", r"word 2, 'b', has a number that is infinite"),
+        ("v.bin", b"1 1\na " + np.float32("inf").tobytes(), r"word 1, 'a', has a number"),
+        ("v.npz", b"", r"not a readable .npz"),
         ("v.txt", b"", r"no vectors found"),
         ("v.bin", b"2 3\na " + b"\0" * 12, r"ends after 1 of the 2 words"),
         ("v.bin", b"99999999999 300\na ", r"ends after 0 of the 99,999,999,999 words"),
@@ -104,3 +111,10 @@ def test_an_npz_with_other_arrays_is_refused(tmp_path: Path):
     np.savez(tmp_path / "w.npz", vectors=VECTORS, words=np.array(WORDS[:2]))
     with pytest.raises(FormatError, match="as many texts as rows"):
         StaticVectors.load(tmp_path / "w.npz")
+    np.savez(tmp_path / "x.npz", vectors=VECTORS.astype(str), words=np.array(WORDS))
+    with pytest.raises(FormatError, match="rows of numbers"):
+        StaticVectors.load(tmp_path / "x.npz")
+    np.save(tmp_path / "y.npy", VECTORS)
+    (tmp_path / "y.npy").rename(tmp_path / "y.npz")
+    with pytest.raises(FormatError, match=r"not a readable \.npz"):
+        StaticVectors.load(tmp_path / "y.npz")

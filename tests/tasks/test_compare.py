@@ -1,5 +1,6 @@
 """Comparisons: what is trained, what is kept, what is done again and what is refused."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from elmore.embedder import Embedder
 from elmore.errors import ConfigError, ElmoreError, InputError
 from elmore.pretrain.recipes import override
 from elmore.store.lock import Lock
+from elmore.store.store import Store
 from elmore.tasks import compare as module
 from elmore.tasks.compare import CompareConfig, CompareProgress, compare, share
 from elmore.tasks.fit import Fitted, fit
@@ -100,8 +103,9 @@ def test_a_models_mix_and_frozen_parameters_are_in_the_report(data: Path, tiny_m
     assert sum(mix.weights) == pytest.approx(1.0)
     assert len(mix.weights) == 3
     assert none.frozen == 0 < elmo.frozen
-    # Besides the wider input, four numbers are trained more: three weights and a scale.
-    assert elmo.trainable > none.trainable
+    # Besides the wider input to both directions' gates, three weights and a scale are trained.
+    wider = 2 * 4 * 4 * Embedder.load(tiny_model).dim
+    assert elmo.trainable == none.trainable + wider + 4
 
 
 def test_one_seed_chooses_the_same_examples_for_everyone_and_smaller_shares_are_parts_of_larger():
@@ -207,8 +211,54 @@ def test_a_training_that_another_process_has_is_left_to_it(data: Path, fits: Cal
     report = compare(config(data, seeds=1), data / "out")
     assert asked == []
     assert len(report.rows) == 1
+    assert "1 of 2 trainings are not finished" in report.notes[0]
     lock.release()
-    assert len(compare(config(data, seeds=1), data / "out").rows) == 2
+    whole = compare(config(data, seeds=1), data / "out")
+    assert len(whole.rows) == 2
+    assert not any("not finished" in note for note in whole.notes)
+
+
+def test_files_that_change_while_it_runs_do_not_end_it_nor_change_what_it_says_of_them(data: Path):
+    digest = hashlib.sha256((data / "test.txt").read_bytes()).hexdigest()
+
+    def spoil(now: CompareProgress) -> None:
+        (data / "test.txt").unlink(missing_ok=True)
+
+    report = compare(config(data, seeds=1), data / "out", tell=spoil)
+    assert len(report.rows) == 2
+    assert report.settings["sha256"]["test"] == digest
+
+
+def test_a_folder_is_somebodys_before_the_first_training(data: Path, fits: Callable):
+    asked = fits(lambda _: KeyboardInterrupt()).asked
+    with pytest.raises(KeyboardInterrupt):
+        compare(config(data), data / "out")
+    other = config(data, "lr=0.1")
+    refused(ConfigError, r"out: .* \(lr\)", lambda: compare(other, data / "out"))
+    assert len(asked) == 1
+
+
+def test_shares_that_are_nearly_the_same_are_two(data: Path):
+    shares = (0.1234567, 0.12345674)
+    asked = config(data, encoders=("none",), seeds=1, fractions=shares)
+    compare(asked, data / "out")
+    assert {result.trial.fraction for result in results(data / "out")} == set(shares)
+
+
+def test_words_too_long_in_the_test_file_are_told(data: Path):
+    (data / "test.txt").write_text(f"{'x' * 70} O\n")
+    report = compare(config(data, seeds=1, encoders=("none",)), data / "out")
+    assert any("none: test: 1 different words are longer" in note for note in report.notes)
+
+
+def test_what_lies_behind_a_store_is_not_counted_as_nothing(data: Path, tiny_embedder: Embedder):
+    files = [ner().task.read(data / f"{name}.txt") for name in ("train", "dev", "test")]
+    store = Store.create(data / "a.store", tiny_embedder)
+    store.fill([list(example.words) for file in files for example in file.examples])
+    encoders = (f"store:{data / 'a.store'}",)
+    report = compare(config(data, encoders=encoders, seeds=1), data / "out")
+    assert report.rows[0].frozen is None
+    assert "unknown" in report.markdown()
 
 
 # What is refused ----------------------------------------------------------------------------------
@@ -224,6 +274,23 @@ def test_other_settings_in_the_same_folder(data: Path):
     compare(config(data, seeds=1), data / "out")
     other = config(data, "task.hidden=5", "lr=0.1")
     refused(ConfigError, r"out: .* \(lr, task\.hidden\)", lambda: compare(other, data / "out"))
+
+
+def test_settings_that_cannot_be_read(data: Path):
+    compare(config(data, seeds=1), data / "out")
+    (data / "out" / "settings.json").write_text("")
+    refused(ConfigError, "damaged", lambda: compare(config(data), data / "out"))
+
+
+def test_a_store_without_every_sentence_is_found_out_before_anything_is_trained(
+    data: Path, tiny_embedder: Embedder, fits: Callable
+):
+    asked = fits().asked
+    store = Store.create(data / "a.store", tiny_embedder)
+    store.fill([list(example.words) for example in ner().task.read(data / "train.txt").examples])
+    lacking = config(data, encoders=("none", f"store:{data / 'a.store'}"))
+    refused(InputError, "is not in", lambda: compare(lacking, data / "out"))
+    assert asked == []
 
 
 def test_other_examples_in_the_same_folder_but_the_same_ones_elsewhere_are_fine(

@@ -119,6 +119,26 @@ def test_store_memory_and_cache_give_the_same_numbers(
     torch.testing.assert_close(from_store.vectors, in_memory.vectors, rtol=0, atol=0)
 
 
+def test_what_a_store_keeps_is_part_of_what_it_is(
+    tmp_path: Path, tiny_model: Path, tiny_embedder: Embedder
+):
+    def fingerprint(name: str, **kept: str) -> tuple[str, ...]:
+        Store.create(tmp_path / name, tiny_embedder, **kept)
+        return build(f"store:{tmp_path / name}").fingerprints()
+
+    whole = fingerprint("whole", precision="float32")
+    # as good as the model, which may take over where the store ends
+    assert (
+        whole == fingerprint("half", precision="float16") == build(str(tiny_model)).fingerprints()
+    )
+    others = [
+        fingerprint("top", keep="top"),
+        fingerprint("average", keep="average"),
+        fingerprint("bytes", precision="int8"),
+    ]
+    assert len({whole, *others}) == 4
+
+
 def test_a_corpus_is_embedded_once(
     tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -183,8 +203,8 @@ def test_stacks_stand_side_by_side(tmp_path: Path, tiny_model: Path):
 def test_words_longer_than_a_part_reads_are_counted(tiny_model: Path):
     said = build(str(tiny_model)).notes([*SENTENCES, ("é" * 30, "y" * 48)])
     assert len(said) == 2
-    assert "2 different words are longer than the 48 bytes that the trained spelling" in said[0]
-    assert f"{tiny_model} reads, and are cut for it (the longest has 300: 'xxxx" in said[1]
+    assert "2 different words are longer than the trained spelling reads" in said[0]
+    assert f"{tiny_model} reads, and are cut for it (the longest has 300 characters: 'xx" in said[1]
     assert build("none").notes([("short",)]) == ()
 
 

@@ -12,8 +12,15 @@ from elmore.tasks.batches import plain_batches, training_batches
 from elmore.tasks.classification import Labelled
 from elmore.tasks.encoders import EncoderConfig
 from elmore.tasks.fit import EpochReport, FitConfig, Fitted, fit
-from elmore.tasks.model import TaskModel
-from elmore.tasks.saved import best_epoch, epochs, read_progress, read_saved, read_tensors
+from elmore.tasks.model import TaskModel, build_model
+from elmore.tasks.saved import (
+    SavedTask,
+    best_epoch,
+    epochs,
+    read_progress,
+    read_saved,
+    read_tensors,
+)
 from elmore.tasks.tagging import Tagged, Tagging
 from tests.tasks.tiny_tasks import (
     OWN,
@@ -86,17 +93,20 @@ def test_fine_tuning_moves_the_bilm_from_the_second_epoch_on(tmp_path: Path, tin
     encoder = EncoderConfig(source=str(tiny_model), own=OWN, fine_tune=True)
     config = tagging_config(encoder=encoder, epochs=2)
     moved: dict[int, set[str]] = {}
-    before = {}
+    before = build_model(
+        SavedTask(fit=config, labels=("O",), words=(), fingerprints=(), data="")
+    ).state_dict()
 
     def watch(now: EpochReport) -> None:
         if now.dev is not None:
             after = read_tensors(epochs(tmp_path / "run")[-1] / "model.safetensors")
-            changed = {n for n in after if n in before and not torch.equal(after[n], before[n])}
-            moved[now.epoch] = {name for name in changed if ".bilm." in name}
+            bilm = {name for name in after if ".bilm." in name}
+            assert bilm
+            moved[now.epoch] = {n for n in bilm if not torch.equal(after[n], before[n])}
             before.update(after)
 
     fitted = run(config, tmp_path / "run", report=watch)
-    assert moved[1] == set()  # nothing to compare with yet
+    assert moved[1] == set()
     assert {name.split(".bilm.")[1].split(".")[:3][-1] for name in moved[2]} == {"1"}  # the top one
     loaded = TaskModel.load(tmp_path / "run", device="cpu")
     assert loaded.predict(TEST) == fitted.model.predict(TEST)
@@ -224,11 +234,32 @@ def test_labels_unseen_in_training_are_counted_as_wrong_and_told(tmp_path: Path)
     assert "S-MISC" in score.notes[0]
 
 
+def test_labels_that_only_the_dev_set_has_are_told(tmp_path: Path):
+    new = Tagged(("in", "Rome"), ("O", "S-NEW"))
+    fitted = fit(tagging_config(epochs=1), TRAIN, [*DEV, new], tmp_path / "run", device="cpu")
+    assert "dev: 4 labels not seen in training" in fitted.notes[0]
+
+
+def test_epochs_are_in_order_beyond_the_thousandth(tmp_path: Path):
+    for number in (999, 1000, 1001, 265):
+        (tmp_path / "checkpoints" / f"epoch-{number}").mkdir(parents=True)
+    assert [path.name for path in epochs(tmp_path)] == [
+        "epoch-265", "epoch-999", "epoch-1000", "epoch-1001",
+    ]  # fmt: skip
+
+
+def test_a_best_epoch_that_is_none_is_told(tmp_path: Path):
+    run(tagging_config(epochs=1), tmp_path / "run")
+    (tmp_path / "run" / "best").write_bytes(b"\xff../../elsewhere")
+    with pytest.raises(FormatError, match="no epoch of this run"):
+        TaskModel.load(tmp_path / "run")
+
+
 def test_words_longer_than_the_model_reads_are_told(tmp_path: Path):
     long = Tagged(("in", "x" * 60), ("O", "S-LOC"))
     fitted = fit(tagging_config(epochs=1), [*TRAIN, long], DEV, tmp_path / "run", device="cpu")
     assert len(fitted.notes) == 1
-    assert "1 different words are longer than the 48 bytes" in fitted.notes[0]
+    assert "1 different words are longer than the trained spelling" in fitted.notes[0]
 
 
 def test_an_existing_run_is_neither_written_over_nor_mixed_up(tmp_path: Path):
@@ -240,6 +271,14 @@ def test_an_existing_run_is_neither_written_over_nor_mixed_up(tmp_path: Path):
         run(tagging_config(epochs=2), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match="a run with other examples"):
         fit(config, TRAIN[1:], DEV, tmp_path / "run", resume=True, device="cpu")
+
+
+def test_epochs_without_their_settings_are_nobodys(tmp_path: Path):
+    run(tagging_config(epochs=1), tmp_path / "run")
+    (tmp_path / "run" / "config.json").unlink()
+    for resume in (False, True):
+        with pytest.raises(InputError, match=r"epochs of a run without its config\.json"):
+            run(tagging_config(epochs=1), tmp_path / "run", resume=resume)
 
 
 def test_no_examples_are_told(tmp_path: Path):

@@ -41,6 +41,13 @@ def test_a_long_word_is_cut_in_bytes_even_inside_a_character():
     assert ByteSpeller(4).spell(["aé"]).tolist() == [[259, 98, 196, 260]]
 
 
+def test_a_word_is_cut_when_its_bytes_do_not_fit_between_the_marks():
+    speller = ByteSpeller(10)
+    assert not speller.cuts("x" * 8)
+    assert speller.cuts("x" * 9)
+    assert speller.cuts("é" * 5)
+
+
 @pytest.mark.parametrize("max_characters", [2, 0, -1])
 def test_too_few_places_for_any_word(max_characters: int):
     with pytest.raises(ConfigError, match=f"max_characters is {max_characters}: .* at least 3"):

@@ -29,6 +29,12 @@ def test_begin_and_end_of_a_word_are_swapped_as_in_the_original():
     assert row[:3].tolist() == [CHAR_DIC["<eow>"], CHAR_DIC["t"], CHAR_DIC["<bow>"]]
 
 
+def test_a_word_is_cut_by_its_characters_not_by_its_bytes():
+    speller = DictionarySpeller(CHAR_DIC, None, max_characters=10)
+    assert not speller.cuts("ж" * 8)
+    assert speller.cuts("ж" * 9)
+
+
 def test_the_ideographic_space_is_read_where_stripping_hides_it(tmp_path: Path):
     path = tmp_path / "char.dic"
     path.write_bytes("\ufeffa\t0\r\n\u3000\t1\n\nb\t2".encode())

@@ -103,7 +103,11 @@ def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
         case KeyboardInterrupt():
             _say(_one_line("stopped.", error), quiet)
             return 128 + (error.args[0] if error.args else signal.SIGINT)
-        case ElmoreError() | OSError():
+        case ElmoreError():
+            _say(_one_line(str(error), error), quiet)
+        case OSError(filename=str(path), strerror=str(reason)):
+            _say(_one_line(f"{path}: {reason}.", error), quiet)
+        case OSError():
             _say(_one_line(str(error), error), quiet)
         case _ if hasattr(error, "format_message"):  # click's usage errors
             _say(

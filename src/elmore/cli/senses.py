@@ -4,7 +4,7 @@ One table, a row for each layer and rule; `--json` has it with every digit.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from elmore.embedder import Embedding
     from elmore.tasks.uses import LayerEncoder
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
@@ -40,8 +41,8 @@ def wsd(
     from elmore.pretrain.sentences import find_files
     from elmore.tasks.senses import wsd as measure
 
-    vectors = _layers(encoder, cache)
-    with _bar(quiet) as watch:
+    vectors = _Heard(encoder, _layers(encoder, cache))
+    with progress_bar(quiet) as watch:
         found = measure(vectors, find_files(semcor), find_files(sets), dev=dev, watch=watch)
     if found.unseen and not quiet:
         print(
@@ -49,6 +50,7 @@ def wsd(
             "recall.",
             file=sys.stderr,
         )
+    vectors.tell(quiet)
     _tell(found.table(), output)
 
 
@@ -66,9 +68,10 @@ def wic(
     from elmore.pretrain.sentences import find_files
     from elmore.tasks.wic import wic as measure
 
-    vectors = _layers(encoder, cache)
-    with _bar(quiet) as watch:
+    vectors = _Heard(encoder, _layers(encoder, cache))
+    with progress_bar(quiet) as watch:
         found = measure(vectors, find_files(train), test, watch=watch)
+    vectors.tell(quiet)
     _tell(found.table(), output)
 
 
@@ -87,11 +90,12 @@ def probes(
     from elmore.pretrain.sentences import find_files
     from elmore.tasks.probes import probe
 
-    vectors = _layers(encoder, cache)
-    with _bar(quiet) as watch:
+    vectors = _Heard(encoder, _layers(encoder, cache))
+    with progress_bar(quiet) as watch:
         found = probe(
             vectors, (train, test), find_files(semcor), find_files(sets), dev=dev, watch=watch
         )
+    vectors.tell(quiet)
     _tell(found.table(), output)
 
 
@@ -115,9 +119,34 @@ def _layers(source: str, cache: Path | None) -> "LayerEncoder":
     return CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)
 
 
+class _Heard:
+    """Layers as they come, and of the words that pass by those that the model cannot read whole."""
+
+    def __init__(self, name: str, layers: "LayerEncoder"):
+        self.name, self.layers = name, layers
+        self.n_layers, self.dim = layers.n_layers, layers.dim
+        self.words: set[str] = set()
+
+    def stream(self, sentences: Iterable[Sequence[str]]) -> "Iterator[Embedding]":
+        return self.layers.stream(self._hear(sentences))
+
+    def _hear(self, sentences: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        for words in sentences:
+            self.words.update(words)
+            yield words
+
+    def tell(self, quiet: bool) -> None:
+        from elmore.embedder import Embedder
+        from elmore.tasks.parts import cut_words
+
+        if isinstance(self.layers, Embedder) and not quiet:
+            for note in cut_words(self.name, self.layers.speller, self.words):
+                print(note, file=sys.stderr)
+
+
 @contextmanager
-def _bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Sentences embedded, of how many."""
+def progress_bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Of sentences or examples: how many are through, of how many."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, of: None
         return

@@ -7,19 +7,20 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmore.cli.senses import probes, wic, wsd
+from elmore.cli.senses import probes, progress_bar, wic, wsd
 
 if TYPE_CHECKING:
     from elmore.tasks.config import FitConfig
     from elmore.tasks.encoders import LearntMix
     from elmore.tasks.fit import EpochReport, Fitted
     from elmore.tasks.model import TaskModel
-    from elmore.tasks.task import Score
+    from elmore.tasks.task import Score, Task
 
+STDOUT = "-"
 TRAINED = {
     "ner": "Named entities, in CoNLL columns.",
     "chunking": "Chunks, in CoNLL columns.",
@@ -105,7 +106,8 @@ def evaluate_trained(
     """Scores in percent."""
     found = opened(context.info_name or "", model, encoder, cache)
     corpus = found.task.read(test)
-    score = found.evaluate(corpus.examples)
+    with progress_bar(quiet) as watch:
+        score = found.evaluate(corpus.examples, watch)
     tell_notes([(test, (*corpus.notes, *score.notes))], quiet)
     print(_figures(score))
 
@@ -131,10 +133,12 @@ def predict(
 
     found = opened(name, model, encoder, cache)
     corpus = found.task.read_plain(input)
-    tell_notes([(input, corpus.notes)], quiet)
-    pairs = zip(corpus.examples, found.predict(corpus.examples), strict=True)
+    tell_notes([(input, (*corpus.notes, *found.cut_words(corpus.examples)))], quiet)
+    with progress_bar(quiet) as watch:
+        predictions = found.predict(corpus.examples, watch)
+    pairs = zip(corpus.examples, predictions, strict=True)
     lines = (json.dumps(found.task.shown(*pair), ensure_ascii=False) for pair in pairs)
-    if output is None:
+    if output is None or str(output) == STDOUT:
         for line in lines:
             print(line)
         return
@@ -159,11 +163,21 @@ def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> 
     from elmore.tasks.model import TaskModel
     from elmore.tasks.recipes import find_task
 
-    wanted = find_task(name).task.kind
+    wanted = find_task(name).task
     model = TaskModel.load(folder, source=encoder, cache=cache)
-    if model.task.kind != wanted:
-        raise ConfigError(f"{folder}: is a model for {model.task.kind}, not for {name}.")
+    if _answer(model.task) != _answer(wanted):
+        raise ConfigError(f"{folder}: is a model for {_answer(model.task)}, not for {name}.")
     return model
+
+
+def _answer(task: "Task[Any, Any]") -> str:
+    """What a task's model gives; names like `ner` and `chunking` have it in common."""
+    match getattr(task, "spans", None):
+        case True:
+            return "tagging spans"
+        case False:
+            return "tagging words"
+    return task.kind
 
 
 # What is told -------------------------------------------------------------------------------------

@@ -34,8 +34,15 @@ class StaticVectors:
         kind = Path(path.stem).suffix if path.suffix in (".gz", ".xz", ".zst") else path.suffix
         read = {".npz": _read_npz, ".bin": _read_binary}.get(kind, _read_text)
         words, vectors = read(path)
-        if not words:
+        if not vectors.size:
             raise FormatError(f"{path}: no vectors found; expected a word and its numbers a line.")
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise FormatError(
+                f"{path}: word {row + 1:,}, {words[row][:40]!r}, has a number that is infinite or "
+                "none; mend or drop it."
+            )
         return cls(tuple(words), vectors)
 
     @property
@@ -67,14 +74,15 @@ def _read_npz(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             words, vectors = arrays["words"], arrays["vectors"]
     except KeyError as error:
         raise FormatError(f"{path}: {error}; expected the arrays `words` and `vectors`.") from None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise FormatError(f"{path}: not a readable .npz file ({error}).") from None
-    if vectors.ndim != 2 or words.shape != vectors.shape[:1] or words.dtype.kind not in "US":
+    kinds = words.dtype.kind in "US" and vectors.dtype.kind in "fiu"
+    if not kinds or vectors.ndim != 2 or words.shape != vectors.shape[:1]:
         raise FormatError(
-            f"{path}: words {words.shape} of {words.dtype} and vectors {vectors.shape}; expected "
-            "as many texts as rows."
+            f"{path}: words {words.shape} of {words.dtype} and vectors {vectors.shape} of "
+            f"{vectors.dtype}; expected as many texts as rows of numbers."
         )
-    texts = np.char.decode(words, "utf-8") if words.dtype.kind == "S" else words
+    texts = np.char.decode(words, "utf-8", "replace") if words.dtype.kind == "S" else words
     return texts.tolist(), vectors.astype(np.float32)
 
 
@@ -82,25 +90,33 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """A word and its numbers a line; word2vec begins with a line of two counts."""
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
-    dim = 0
+    promised = dim = 0
     for number, line in enumerate(read_lines(path, errors="replace"), start=1):
         fields = line.rstrip().split(" ")
         if number == 1 and len(fields) == 2 and all(f.isdigit() for f in fields):
+            promised, dim = (int(field) for field in fields)
             continue
         dim = dim or len(fields) - 1
-        word, numbers = " ".join(fields[:-dim]), fields[-dim:]  # some words hold spaces
-        try:
-            row = np.array(numbers, dtype=np.float32)
-        except ValueError:
-            row = np.empty(0, np.float32)
-        if not word or len(row) != dim:
+        word, row = fields[:-dim], _numbers(fields[-dim:])
+        # some words hold spaces, but one that ends in a number is a line of another width
+        if not any(word) or len(row) != dim or (len(word) > 1 and len(_numbers(word[-1:]))):
             raise FormatError(
                 f"{path}, line {number}: {line[:40]!r}…; expected a word and {dim} numbers, as "
-                "on the first line, split by spaces."
+                "the first line has or says, split by spaces."
             )
-        words.append(word)
+        words.append(" ".join(word))
         rows.append(row)
+    if promised > len(words):
+        raise _cut(path, promised, len(words))
     return words, np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+
+def _numbers(fields: list[str]) -> NDArray[np.float32]:
+    """Empty if one of them is none."""
+    try:
+        return np.array(fields, dtype=np.float32)
+    except ValueError:
+        return np.empty(0, np.float32)
 
 
 def _read_binary(path: Path) -> tuple[list[str], NDArray[np.float32]]:

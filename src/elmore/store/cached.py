@@ -1,6 +1,5 @@
 """An embedder with a memory on disk: what the store has is read, the rest is computed and added."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
@@ -35,10 +34,7 @@ class CachedEmbedder(Embedder):
 
     @property
     def fingerprint(self) -> str:
-        """Of the model and of what is kept of it: other vectors than the model's own."""
-        manifest = self.store.manifest
-        kept = f"{self.embedder.fingerprint} {manifest.keep.model_dump_json()} {manifest.precision}"
-        return hashlib.sha256(kept.encode()).hexdigest()
+        return self.store.vectors_fingerprint
 
     def embed(
         self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS

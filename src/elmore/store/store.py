@@ -6,6 +6,7 @@ Store.open("squad.store")["We sat on the river bank."].layers
 """
 
 # K kept layers, B sentences, T words in the longest, n words, D vector dim
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,12 @@ class Store:
     def fingerprint(self) -> str:
         """Of the model."""
         return self.manifest.fingerprint
+
+    @property
+    def vectors_fingerprint(self) -> str:
+        """Of the model and of what is kept of it: other vectors than the model's own."""
+        kept = f"{self.fingerprint} {self.keep.model_dump_json()} {self.precision}"
+        return hashlib.sha256(kept.encode()).hexdigest()
 
     @property
     def n_layers(self) -> int:

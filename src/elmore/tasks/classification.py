@@ -48,7 +48,8 @@ class Classification(BaseModel):
 
     def read_plain(self, path: Path) -> Corpus[Labelled]:
         """A sentence a line."""
-        return Corpus([Labelled(words) for words in read_plain_sentences(path)])
+        found = read_plain_sentences(path)
+        return Corpus([Labelled(words) for words in found.examples], found.notes)
 
     def sentences(self, example: Labelled) -> tuple[Words, ...]:
         return (example.words,)

@@ -21,9 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from elmore.atomic import atomic_file
 from elmore.errors import ConfigError, InputError
 from elmore.store.lock import BusyError, Lock
+from elmore.store.store import Store
 from elmore.tasks.config import FitConfig
 from elmore.tasks.encoders import STATIC, STORE, EncoderConfig, build_encoder
 from elmore.tasks.fit import EpochReport, Fitted, fit
+from elmore.tasks.layer_parts import LayersInStore
 from elmore.tasks.outcome import (
     Done,
     Failed,
@@ -35,7 +37,7 @@ from elmore.tasks.outcome import (
     write_outcome,
 )
 from elmore.tasks.report import Report
-from elmore.tasks.task import Corpus
+from elmore.tasks.task import Corpus, Task, Words
 
 RESULTS, WORK, CACHE = "results", "work", "cache"
 SETTINGS, TABLE, JSON, PAGE = "settings.json", "table.md", "comparison.json", "index.html"
@@ -112,6 +114,10 @@ class _Data:
     dev: Corpus[Any]
     test: Corpus[Any]
 
+    def sentences(self, task: Task[Any, Any]) -> list[Words]:
+        examples = (*self.train.examples, *self.dev.examples, *self.test.examples)
+        return [words for example in examples for words in task.sentences(example)]
+
 
 Tell = Callable[[CompareProgress], None]
 
@@ -120,10 +126,13 @@ def compare(
     config: CompareConfig, output: Path, *, cache: Path | None = None, tell: Tell | None = None
 ) -> Report:
     """Train what is not finished yet, and write table, JSON and page into `output` as they grow."""
-    run = _Run(config, _read(config), output, cache or output / CACHE, tell)
-    _claim(config, output)
+    settings = _shared_settings(config)
+    run = _Run(config, _read(config), settings, output, cache or output / CACHE, tell)
     for encoder in config.encoders:
         _check_vectors(encoder, config, output)
+        _check_stores(encoder, run.data.sentences(config.fit.task))
+    _claim(settings, output)
+    run.cache.mkdir(parents=True, exist_ok=True)
     trials = config.trials()
     for number, trial in enumerate(trials, start=1):
         run.take(CompareProgress(trial, number, len(trials)))
@@ -142,7 +151,8 @@ class _Place:
     def __init__(self, output: Path, trial: Trial):
         digest = hashlib.sha256(trial.encoder.encode()).hexdigest()[:8]
         plain = re.sub(r"[^\w.-]+", "-", label(trial.encoder))[:40]
-        name = f"{plain}-{digest}-{trial.fraction:g}-{trial.seed}"
+        fraction = repr(trial.fraction).removesuffix(".0")
+        name = f"{plain}-{digest}-{fraction}-{trial.seed}"
         self.result = output / RESULTS / f"{name}.json"
         self.work = output / WORK / name
         self.run = self.work / "run"
@@ -157,6 +167,8 @@ class _Run:
 
     config: CompareConfig
     data: _Data
+    settings: dict[str, Any]
+    """What every training has in common; its files as they were when they were read."""
     output: Path
     cache: Path
     tell: Tell | None
@@ -212,14 +224,21 @@ class _Run:
         outcomes.sort(key=lambda outcome: _order(outcome.trial, self.config.encoders))
         failures = [outcome for outcome in outcomes if outcome.kind == "failed"]
         names = {name: path.name for name, path in self.config.files.items()}
-        settings = {**_shared_settings(self.config), "files": names}
-        notes = (*self._file_notes(), *_outcome_notes(outcomes))
+        settings = {**self.settings, "files": names}
+        notes = (*self._unfinished(outcomes), *self._file_notes(), *_outcome_notes(outcomes))
         rows = summarize(outcomes)
         report = Report(self.config.task, settings, rows, failures, tuple(dict.fromkeys(notes)))
         _write(self.output / TABLE, report.markdown())
         _write(self.output / JSON, report.json())
         _write(self.output / PAGE, report.page())
         return report
+
+    def _unfinished(self, outcomes: Sequence[Done | Failed]) -> Iterator[str]:
+        """Those that are still to come, or that another process has taken."""
+        trials = self.config.trials()
+        missing = len(set(trials) - {outcome.trial for outcome in outcomes})
+        if missing:
+            yield f"{missing} of {len(trials)} trainings are not finished; the same command goes on"
 
     def _file_notes(self) -> Iterator[str]:
         for name, path in self.config.files.items():
@@ -251,7 +270,7 @@ def _done(trial: Trial, n_examples: int, fitted: Fitted, test: Sequence[Any]) ->
         trial=trial,
         examples=n_examples,
         scores=score.figures,
-        notes=(*fitted.notes, *score.notes),
+        notes=(*fitted.notes, *(f"test: {note}" for note in score.notes)),
         dev=fitted.dev.figures,
         epochs=fitted.epochs,
         seconds=fitted.seconds,
@@ -292,24 +311,31 @@ def _encoder(config: FitConfig, source: str) -> EncoderConfig:
 # The folder ---------------------------------------------------------------------------------------
 
 
-def _claim(config: CompareConfig, output: Path) -> None:
+def _claim(settings: dict[str, Any], output: Path) -> None:
     """A folder holds figures of one task, one set of files and one set of settings."""
-    settings = _shared_settings(config)
     path = output / SETTINGS
-    if path.exists() and any((output / name).exists() for name in (RESULTS, WORK)):
-        before = json.loads(path.read_text(encoding="utf-8"))
+    if path.exists():
+        before = _read_settings(path)
         if changed := sorted(_changes(before, settings)):
             raise ConfigError(
-                f"{output}: its results are of other settings or files ({', '.join(changed)}); "
+                f"{output}: is a comparison with other settings or files ({', '.join(changed)}); "
                 "choose another --output, or remove that folder."
             )
         return
-    others = (there for there in output.glob("[!.]*") if there != path)
-    if any(others):
+    if any(output.glob("[!.]*")):
         raise InputError(f"{output}: has files in it, but no comparison; choose another --output.")
     output.mkdir(parents=True, exist_ok=True)
     # The first file of all: another process that starts now must take the folder for what it is.
     _write(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+
+
+def _read_settings(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError:
+        raise ConfigError(
+            f"{path}: damaged; remove the folder, or choose another --output."
+        ) from None
 
 
 def _check_vectors(encoder: str, config: CompareConfig, output: Path) -> None:
@@ -324,6 +350,13 @@ def _check_vectors(encoder: str, config: CompareConfig, output: Path) -> None:
                 f"{output}: its results with {encoder} are of other vectors than it holds now; "
                 f"remove {path.name} and its like, or choose another --output."
             )
+
+
+def _check_stores(encoder: str, sentences: Sequence[Words]) -> None:
+    """A store has every sentence of all files; what it lacks nobody can compute."""
+    for part in parts(encoder):
+        if part.startswith(STORE):
+            LayersInStore(Store.open(part.removeprefix(STORE))).prepare(sentences)
 
 
 def _shared_settings(config: CompareConfig) -> dict[str, Any]:

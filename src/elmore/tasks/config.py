@@ -9,7 +9,7 @@ from elmore.tasks.kinds import AnyTask
 class FitConfig(BaseModel):
     """Task, encoder and how to train. The best epoch by the dev score is what is kept."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task: AnyTask
     encoder: EncoderConfig = EncoderConfig()
@@ -19,11 +19,11 @@ class FitConfig(BaseModel):
     """Examples a step."""
     lr: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
-    """Of all but the biLM and the mixes' weights."""
+    """Of the task's own matrices; biases, mixes and the biLM have none."""
     clip: float = Field(default=5.0, gt=0)
     """Global norm of the gradient."""
     halve_after: int = Field(default=2, ge=1)
     """Epochs without a better dev score after which the learning rate is halved, and again."""
     patience: int = Field(default=6, ge=1)
     """Epochs without a better dev score after which training ends."""
-    seed: int = 1
+    seed: int = Field(default=1, ge=0, lt=2**63)

@@ -25,7 +25,14 @@ from elmore.tasks.layer_parts import (
     TunedPart,
 )
 from elmore.tasks.layer_parts import LearntMix as LearntMix
-from elmore.tasks.parts import OwnConfig, OwnVectors, StaticPart, batch_of, frequent_words
+from elmore.tasks.parts import (
+    OwnConfig,
+    OwnVectors,
+    StaticPart,
+    batch_of,
+    cut_words,
+    frequent_words,
+)
 from elmore.tasks.task import Dims, Encoded, Words
 
 NONE, STATIC, STORE = "none", "glove:", "store:"
@@ -34,7 +41,7 @@ NONE, STATIC, STORE = "none", "glove:", "store:"
 class EncoderConfig(BaseModel):
     """Which pretrained vectors, where they enter, and what is trained of them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     source: str = NONE
     """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `store:DIR`, or
@@ -107,10 +114,12 @@ class Encoder(nn.Module):
         return [mix for mix in self.modules() if isinstance(mix, ScalarMix)]
 
     @property
-    def n_frozen(self) -> int:
-        """Numbers in pretrained weights and tables that training leaves as they are."""
+    def n_frozen(self) -> int | None:
+        """Numbers in pretrained weights and tables that training leaves as they are; None where
+        there are more that nobody has counted (those behind a store)."""
         frozen = [part for part in self.parts if isinstance(part, FrozenPart | StaticPart)]
-        return sum(part.n_frozen for part in frozen)
+        counts = [part.n_frozen for part in frozen]
+        return None if None in counts else sum(n for n in counts if n is not None)
 
     def fingerprints(self) -> tuple[str, ...]:
         """Of every pretrained part: a saved task refuses vectors that are not the ones it had."""
@@ -123,19 +132,11 @@ class Encoder(nn.Module):
     def notes(self, sentences: Iterable[Words]) -> tuple[str, ...]:
         """Words that are longer than a part reads: their ends are cut, and that is said here."""
         words = {word for sentence in sentences for word in sentence}
-        n_bytes = {word: len(word.encode("utf-8", "ignore")) for word in words}
         said = []
         for part in self.parts:
-            limit = getattr(part, "max_bytes", None)
-            cut = [word for word in words if limit is not None and n_bytes[word] > limit]
-            if cut:
-                longest = max(cut, key=lambda word: n_bytes[word])
+            if isinstance(part, OwnVectors | FrozenPart | TunedPart) and part.speller is not None:
                 name = part.name if isinstance(part, MixedPart) else "the trained spelling"
-                said.append(
-                    f"{len(cut):,} different words are longer than the {limit} bytes that {name} "
-                    f"reads, and are cut for it (the longest has {n_bytes[longest]}: "
-                    f"{longest[:20]!r}…)"
-                )
+                said += cut_words(name, part.speller, words)
         return tuple(said)
 
 

@@ -71,7 +71,7 @@ class Fitted:
         return sum(p.numel() for p in self.model.parameters())
 
     @property
-    def n_frozen(self) -> int:
+    def n_frozen(self) -> int | None:
         return self.model.encoder.n_frozen
 
 
@@ -105,7 +105,7 @@ def fit(
         fingerprints = model.encoder.fingerprints()
         write_saved(saved.model_copy(update={"fingerprints": fingerprints}), output)
     training = _Training(config, model, output, report)
-    if epochs(output):
+    if going_on and epochs(output):
         training.resume()
     asked = _sentences(config, [*train, *dev])
     if not training.progress.finished:
@@ -115,7 +115,7 @@ def fit(
     load_weights(model, best_epoch(output)).eval()
     return Fitted(
         model, Score(progress.figures), progress.best_epoch, progress.epoch, progress.seconds,
-        model.encoder.notes(asked),
+        (*model.encoder.notes(asked), *(f"dev: {note}" for note in model.unseen_labels(dev))),
     )  # fmt: skip
 
 
@@ -253,6 +253,8 @@ def _digest(examples: Iterable[Any]) -> str:
 def _is_begun(output: Path, saved: SavedTask, resume: bool) -> bool:
     """Whether there is a run to go on with; it must be the same one."""
     if not (output / CONFIG).exists():
+        if epochs(output):
+            raise InputError(f"{output} holds epochs of a run without its {CONFIG}; remove it.")
         return False
     if not resume:
         raise InputError(f"{output} holds a run already; resume it, or remove it.")

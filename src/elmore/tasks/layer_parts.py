@@ -23,10 +23,12 @@ from elmore.models.layers import LayerStates
 from elmore.nn.lstm import BiLSTM
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.nn.transformer import Stack
+from elmore.store.keep import KeepLayers
 from elmore.store.lock import BusyError
 from elmore.store.store import MissingError, Store
 from elmore.tasks.parts import Batch, PartOutput
 from elmore.tasks.task import Dims, Words
+from elmore.text.batching import Speller
 
 Join = Literal["input", "both", "late"]
 Place = Literal["input", "late"]
@@ -51,10 +53,10 @@ class KeptLayers(Protocol):
     n_layers: int
     dim: int
     fingerprint: str
-    n_parameters: int
-    """Of the model behind them, as far as it is known."""
-    max_bytes: int | None
-    """Of a word, beyond which the model does not read it."""
+    n_parameters: int | None
+    """Of the model behind them; None where only its vectors are known."""
+    speller: Speller | None
+    """The model's."""
 
     def prepare(self, sentences: Iterable[Words]) -> None: ...
     def batch(self, sentences: Sequence[Words]) -> LayerStates: ...
@@ -67,8 +69,8 @@ class LayersInMemory:
         self.embedder = embedder
         self.n_layers, self.dim = embedder.n_layers, embedder.dim
         self.fingerprint = embedder.fingerprint
-        self.n_parameters = _size(embedder.model)
-        self.max_bytes = _max_bytes(embedder)
+        self.n_parameters: int | None = _size(embedder.model)
+        self.speller: Speller | None = embedder.speller
         self._kept: dict[Words, NDArray[np.float16]] = {}  # (L, n, D) each
 
     def prepare(self, sentences: Iterable[Words]) -> None:
@@ -96,9 +98,13 @@ class LayersInStore:
 
     def __init__(self, store: Store, embedder: Embedder | None = None):
         self.store, self.embedder = store, embedder
-        self.n_layers, self.dim, self.fingerprint = store.n_layers, store.dim, store.fingerprint
-        self.n_parameters = 0 if embedder is None else _size(embedder.model)
-        self.max_bytes = None if embedder is None else _max_bytes(embedder)
+        self.n_layers, self.dim = store.n_layers, store.dim
+        if embedder is None:
+            self.fingerprint = _fingerprint(store)
+            self.n_parameters, self.speller = None, None
+        else:  # a cache, which gives what the model gives
+            self.fingerprint = embedder.fingerprint
+            self.n_parameters, self.speller = _size(embedder.model), embedder.speller
 
     @classmethod
     def cached(cls, embedder: Embedder, cache: Path) -> "LayersInStore":
@@ -180,12 +186,12 @@ class FrozenPart(MixedPart):
         return self.kept.fingerprint
 
     @property
-    def n_frozen(self) -> int:
+    def n_frozen(self) -> int | None:
         return self.kept.n_parameters
 
     @property
-    def max_bytes(self) -> int | None:
-        return self.kept.max_bytes
+    def speller(self) -> Speller | None:
+        return self.kept.speller
 
     def prepare(self, sentences: Iterable[Words]) -> None:
         self.kept.prepare(sentences)
@@ -202,7 +208,7 @@ class TunedPart(MixedPart):
     def __init__(self, name: str, join: Join, embedder: Embedder, *, l2: float):
         super().__init__(name, join, embedder.n_layers, embedder.dim, l2=l2)
         self.fingerprint = embedder.fingerprint
-        self.max_bytes = _max_bytes(embedder)
+        self.speller = embedder.speller
         self.elmo = Elmo(embedder.checkpoint, fine_tune=True, dropout=0.0)
         self.elmo.mixes = nn.ModuleList()  # there is one for each place already
         self.floors = list(_floors(self.elmo.bilm))
@@ -232,10 +238,14 @@ def _floors(bilm: BiLM) -> Iterator[list[nn.Parameter]]:
     yield [*bilm.words.parameters()]
 
 
+def _fingerprint(store: Store) -> str:
+    """The model's, where the store is as good as it: every layer, at half precision or better."""
+    whole = isinstance(store.keep, KeepLayers) and store.keep.numbers == tuple(
+        range(store.manifest.n_layers)
+    )
+    as_good = whole and store.precision != "int8"
+    return store.fingerprint if as_good else store.vectors_fingerprint
+
+
 def _size(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
-
-
-def _max_bytes(embedder: Embedder) -> int | None:
-    limit = getattr(embedder.speller, "max_characters", None)
-    return None if limit is None else limit - 2  # the marks around a word

@@ -1,6 +1,6 @@
 """A task's model: an encoder and the task's head on top; `evaluate` and `predict` are its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from elmore.errors import InputError
 from elmore.tasks.batches import plain_batches
 from elmore.tasks.encoders import Encoder, build_encoder
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
-from elmore.tasks.task import Encoded, Head, Score, Task
+from elmore.tasks.task import Encoded, Head, Score, Task, Words
+from elmore.tasks.uses import Watch, unwatched
 
 _BATCH = 64  # examples predicted together
 
@@ -49,11 +50,9 @@ class TaskModel(nn.Module):
     def loss(self, examples: Sequence[Any]) -> Tensor:
         return self.head.loss(self._inputs(examples), examples) + self.encoder.penalty()
 
-    def predict(
-        self, examples: Sequence[Any], report: Callable[[float], None] | None = None
-    ) -> list[Any]:
-        """In the order of the examples, whatever batches they are computed in; `report` is told
-        how much is done."""
+    def predict(self, examples: Sequence[Any], watch: Watch = unwatched) -> list[Any]:
+        """In the order of the examples, whatever batches they are computed in; `watch` is told
+        how many are done, of how many."""
         lengths = [self.length(example) for example in examples]
         predictions: list[Any] = [None] * len(examples)
         done = 0
@@ -66,23 +65,27 @@ class TaskModel(nn.Module):
                 for i, prediction in zip(batch, found, strict=True):
                     predictions[i] = prediction
                 done += len(batch)
-                if report is not None:
-                    report(done / len(examples))
+                watch(done, len(examples))
         self.train(was_training)
         return predictions
 
-    def evaluate(
-        self, examples: Sequence[Any], report: Callable[[float], None] | None = None
-    ) -> Score:
+    def evaluate(self, examples: Sequence[Any], watch: Watch = unwatched) -> Score:
         """The task's score, with what should be known about it."""
         if not examples:
             raise InputError("There are no examples to evaluate on.")
         # what is scored once is often scored again, after each epoch or by each seed
-        self.encoder.prepare(
-            words for example in examples for words in self.task.sentences(example)
+        self.encoder.prepare(self._sentences(examples))
+        score = self.task.score(examples, self.predict(examples, watch))
+        return Score(
+            score.figures, (*score.notes, *self.unseen_labels(examples), *self.cut_words(examples))
         )
-        score = self.task.score(examples, self.predict(examples, report))
-        return Score(score.figures, (*score.notes, *self._unseen(examples)))
+
+    def cut_words(self, examples: Sequence[Any]) -> tuple[str, ...]:
+        """A line for each part of the encoder that cannot read every word to its end."""
+        return self.encoder.notes(self._sentences(examples))
+
+    def _sentences(self, examples: Sequence[Any]) -> list[Words]:
+        return [words for example in examples for words in self.task.sentences(example)]
 
     def length(self, example: Any) -> int:
         """Words in the longest sentence of an example: what its cost grows with."""
@@ -92,7 +95,8 @@ class TaskModel(nn.Module):
         slots = zip(*(self.task.sentences(example) for example in examples), strict=True)
         return tuple(self.encoder(slot) for slot in slots)
 
-    def _unseen(self, examples: Sequence[Any]) -> tuple[str, ...]:
+    def unseen_labels(self, examples: Sequence[Any]) -> tuple[str, ...]:
+        """A line on labels that training has not seen."""
         unseen = [label for label in self.task.labels(examples) if label not in self.labels]
         if not unseen:
             return ()

@@ -44,7 +44,7 @@ class Done(BaseModel):
     epochs: int
     seconds: float
     trainable: int
-    frozen: int
+    frozen: int | None
     fingerprints: tuple[str, ...] = ()
     """Of the pretrained vectors."""
     mixes: tuple[LearntMix, ...] = ()
@@ -89,9 +89,10 @@ class Summary(BaseModel):
     """By name, a figure for each finished seed."""
     failed: int
     seconds: float
-    """Wall time of one training, mean."""
+    """Wall time of one training, mean; the embedding of the corpus, once for all, not counted."""
     trainable: int
-    frozen: int
+    frozen: int | None
+    """None where the model behind a store is not known."""
     mixes: tuple[tuple[LearntMix, ...], ...]  # [seed][mix]
     gain: Gain | None
 

@@ -6,16 +6,19 @@ the task, static, or every layer of a biLM mixed by learnt weights.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor, nn
 
+from elmore.checkpoint.checkpoint import one_line
 from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.tasks.task import Dims, Words
+from elmore.text.batching import Speller
 from elmore.text.characters import ByteSpeller
 
 UNKNOWN = 0  # the row of words that training has seen too seldom
@@ -64,6 +67,14 @@ class OwnConfig(BaseModel):
     max_characters: int = Field(default=50, ge=3)
     """Longer words are cut, here as in a biLM; the marks for begin and end count as two."""
 
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        try:
+            _ = self.characters
+        except ValidationError as error:
+            raise ValueError(f"the spelling: {one_line(error)}") from None
+        return self
+
     @property
     def characters(self) -> CharCNNConfig:
         n_filters = sum(count for _, count in self.filters)
@@ -80,6 +91,18 @@ def frequent_words(sentences: Iterable[Words], min_count: int) -> tuple[str, ...
     return tuple(sorted(kept, key=lambda word: (-counts[word], word)))
 
 
+def cut_words(name: str, speller: Speller, words: Iterable[str]) -> list[str]:
+    """A line on the words that are longer than `name` reads; none if there is none."""
+    cut = [word for word in set(words) if speller.cuts(word)]
+    if not cut:
+        return []
+    longest = max(cut, key=len)
+    found = f"the longest has {len(longest)} characters: {longest[:20]!r}…"
+    return [
+        f"{len(cut):,} different words are longer than {name} reads, and are cut for it ({found})"
+    ]
+
+
 class OwnVectors(nn.Module):
     """A word's own vector beside that of its spelling; the baseline's input, and in every stack."""
 
@@ -91,12 +114,10 @@ class OwnVectors(nn.Module):
         nn.init.normal_(self.embed.weight, std=config.word_dim**-0.5)
         self.spell = CharCNN(config.characters)
         for parameter in self.spell.convolutions.parameters():
-            if (
-                parameter.dim() > 1
-            ):  # a biLM's small start takes more steps to leave than a task has
+            # a biLM's small start takes more steps to leave than a task has
+            if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
         self.dims = Dims(config.word_dim + config.characters.dim)
-        self.max_bytes = config.max_characters - 2
 
     def forward(self, batch: Batch) -> PartOutput:
         device = batch.index.device
@@ -109,15 +130,12 @@ class OwnVectors(nn.Module):
 class StaticPart(nn.Module):
     """Vectors from a file; of the training set's words a correction may be learnt."""
 
-    table: Tensor  # (V + 1, D)
+    table: Tensor  # (V, D)
 
     def __init__(self, vectors: StaticVectors, words: Sequence[str], *, tune: bool):
         super().__init__()
         self.static = vectors
-        # beside the words of the file one more row, zeros: words that are not in it
-        zeros = np.zeros((1, vectors.dim), np.float32)
-        table = torch.from_numpy(np.concatenate([vectors.vectors, zeros]))
-        self.register_buffer("table", table, persistent=False)
+        self.register_buffer("table", torch.from_numpy(vectors.vectors), persistent=False)
         self.rows = {word: row for row, word in enumerate(words, start=UNKNOWN + 1)}
         self.correction = (
             nn.Embedding(len(words) + 1, vectors.dim, padding_idx=UNKNOWN) if tune else None
@@ -136,8 +154,8 @@ class StaticPart(nn.Module):
 
     def forward(self, batch: Batch) -> PartOutput:
         found = [self.static.row(word) for word in batch.words]
-        missing = len(self.table) - 1
-        vectors = self.table[[missing if row is None else row for row in found]]  # (W, D)
+        known = self.table.new_tensor([[row is not None] for row in found])  # (W, 1)
+        vectors = self.table[[row or 0 for row in found]] * known  # (W, D), zero if not in the file
         if self.correction is not None:
             rows = _rows(batch.words, self.rows, batch.index.device)
             vectors = vectors + self.correction(rows)

@@ -1,7 +1,7 @@
 """Three plots as SVG text: a point for each seed, bars of layer weights, lines over training size.
 
 Drawn narrow, so that a phone shows them at their own size. Colours are classes that the page
-defines (`c0`, `c1`, …): one drawing serves light and dark.
+defines (`f0` fills, `s0` strokes, …): one drawing serves light and dark.
 """
 
 import math

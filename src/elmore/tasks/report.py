@@ -91,7 +91,8 @@ def _heading(rows: Sequence[Summary]) -> list[str]:
 
 def _cells(row: Summary, names: dict[str, str]) -> list[str]:
     others = [f"{fmean(found):.2f}" for found in list(row.scores.values())[1:]]
-    counts = [f"{n:,}" for n in (round(row.seconds), row.trainable, row.frozen)]
+    sizes = (round(row.seconds), row.trainable, row.frozen)
+    counts = ["unknown" if n is None else f"{n:,}" for n in sizes]
     figures = [_score(row), _gain(row, names), *others, _seeds(row)]
     return [names[row.encoder], f"{row.examples:,}", *figures, *counts, _mixes(row)]
 

@@ -96,14 +96,18 @@ def write_saved(saved: SavedTask, folder: Path) -> None:
 
 def epochs(folder: Path) -> list[Path]:
     """Finished ones, oldest first."""
-    return sorted((folder / CHECKPOINTS).glob("epoch-*"))
+    found = (folder / CHECKPOINTS).glob("epoch-*")
+    return sorted(found, key=lambda path: (len(path.name), path.name))  # 1000 comes after 999
 
 
 def best_epoch(folder: Path) -> Path:
     best = folder / BEST
     if not best.is_file():
         raise FormatError(f"{folder}: no epoch is finished yet; train it first.")
-    return folder / CHECKPOINTS / best.read_text(encoding="utf-8").strip()
+    name = best.read_bytes().decode("utf-8", "replace").strip()
+    if name not in {path.name for path in epochs(folder)}:
+        raise FormatError(f"{best}: names {name[:40]!r}, which is no epoch of this run.")
+    return folder / CHECKPOINTS / name
 
 
 def write_epoch(

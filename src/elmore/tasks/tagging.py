@@ -6,11 +6,11 @@ follow which, and scored as conlleval does; plain labels (parts of speech) by a 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from elmore.errors import InputError
@@ -83,6 +83,14 @@ class Tagging(BaseModel):
     late_after: int | None = Field(default=None, ge=1)
     """Late vectors are joined to the output of this layer (TagLM: 1 of 2); null: of the last."""
 
+    @model_validator(mode="after")
+    def _late_is_somewhere(self) -> Self:
+        if self.late_after is not None and self.late_after > self.n_layers:
+            raise ValueError(
+                f"late_after is {self.late_after}, and there are {self.n_layers} layers"
+            )
+        return self
+
     def read(self, path: Path, *, training: bool = False) -> Corpus[Tagged]:
         return Corpus([self._example(sentence, path) for sentence in self.layout.read(path)])
 
@@ -101,7 +109,8 @@ class Tagging(BaseModel):
 
     def read_plain(self, path: Path) -> Corpus[Tagged]:
         """A sentence a line."""
-        return Corpus([Tagged(words) for words in read_plain_sentences(path)])
+        found = read_plain_sentences(path)
+        return Corpus([Tagged(words) for words in found.examples], found.notes)
 
     def sentences(self, example: Tagged) -> tuple[Words, ...]:
         return (example.words,)
@@ -137,7 +146,7 @@ class TaggingHead(Head[Tagged, Tags]):
         self.labels = tuple(labels)
         self.ids = {label: i for i, label in enumerate(labels)}
         n_layers, width = config.n_layers, dims.vectors
-        self.late_after = min(config.late_after or n_layers, n_layers)
+        self.late_after = config.late_after or n_layers
         self.layers = nn.ModuleList()
         for layer in range(1, n_layers + 1):
             self.layers.append(BiRNN(width, config.hidden, config.dropout))

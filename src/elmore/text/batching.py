@@ -21,6 +21,9 @@ class Speller(Protocol):
 
     def spell(self, words: Sequence[str]) -> IntArray: ...
 
+    def cuts(self, word: str) -> bool:
+        """Whether it is too long to be read to its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class WordBatch:

@@ -37,6 +37,9 @@ class ByteSpeller:
             row[: len(ids)] = ids
         return rows + _SHIFT
 
+    def cuts(self, word: str) -> bool:
+        return len(word.encode("utf-8", "ignore")) > self.max_characters - 2
+
     def _ids(self, word: str) -> list[int]:
         if word == SENTENCE_BEGIN:
             return [_BEGIN_WORD, _BEGIN_SENTENCE, _END_WORD]

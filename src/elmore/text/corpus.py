@@ -58,7 +58,8 @@ def _decode(line: bytes, path: str | Path, number: int, errors: Errors) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at place "
-            f"{error.start}). Convert the file to UTF-8, or read it with --errors replace."
+            f"{error.start}). Convert the file to UTF-8, or give --errors replace to a command "
+            "that has it."
         ) from None
 
 

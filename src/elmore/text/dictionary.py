@@ -44,6 +44,9 @@ class DictionarySpeller:
             row[first : first + len(ids)] = ids
         return rows  # (n, C) or (n, 1 + C)
 
+    def cuts(self, word: str) -> bool:
+        return word not in _MARKS and len(word) > self.max_characters - 2
+
     def _ids(self, word: str) -> list[int]:
         """The original opens a word with `<eow>` and closes it with `<bow>`; models rely on it."""
         letters = [word] if word in _MARKS.values() else word

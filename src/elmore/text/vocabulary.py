@@ -47,6 +47,9 @@ class Vocabulary:
         """A word-input model's rows: one id a word, so a row has one place."""
         return np.array([self.id(word) for word in words], dtype=np.int64).reshape(-1, 1)
 
+    def cuts(self, word: str) -> bool:
+        return False
+
     @classmethod
     def from_counts(
         cls, counts: dict[str, int], *, min_count: int = 1, max_size: int | None = None

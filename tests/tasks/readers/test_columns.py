@@ -34,7 +34,7 @@ def test_any_column_can_be_chosen_from_either_end(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("EU NNP O\nrejects VBZ\n", r"a.txt, line 2: 2 columns \('rejects VBZ'\).*have 3"),
+        ("EU NNP O\nrejects VBZ\n", r"a.txt, line 2: 2 columns \('rejects VBZ'\).*has 3"),
         ("EU\n", r"a.txt, line 1: 1 columns \('EU'\); expected words in column 0"),
         ("", "no sentence found"),
         ("\n\n", "no sentence found"),

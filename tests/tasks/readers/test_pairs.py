@@ -125,17 +125,17 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{'premise': 'a'}", "not JSON"),
-        ("[1, 2]", "a JSON list; expected an object"),
-        ('{"premise": "a", "label": "x"}', "no two sentences among ['label', 'premise']"),
-        ('{"premise": "a", "hypothesis": ["b"], "label": "x"}', "no two sentences"),
-        ('{"premise": "a", "hypothesis": "b"}', "the label is None"),
-        ('{"premise": "a", "hypothesis": "b", "label": 0.5}', "the label is 0.5"),
+        ("{'premise': 'a'}", ", place 2: not JSON"),
+        ("[1, 2]", ": a JSON list; expected an object"),
+        ('{"premise": "a", "label": "x"}', ": no two sentences among ['label', 'premise']"),
+        ('{"premise": "a", "hypothesis": ["b"], "label": "x"}', ": no two sentences"),
+        ('{"premise": "a", "hypothesis": "b"}', ": the label is None"),
+        ('{"premise": "a", "hypothesis": "b", "label": 0.5}', ": the label is 0.5"),
     ],
 )
 def test_a_bad_object_is_named(tmp_path: Path, line: str, words: str):
     path = write(tmp_path, '{"premise": "a", "hypothesis": "b", "label": 1}', line)
-    assert complaint(path).startswith(f"{path}, line 2: {words}")
+    assert complaint(path).startswith(f"{path}, line 2{words}")
 
 
 def test_a_row_shorter_than_the_names(tmp_path: Path):

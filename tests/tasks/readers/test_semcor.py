@@ -61,11 +61,19 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, tokens: Any, messa
         list(read_semcor(write(tmp_path, TOKENS, tokens)))
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"words": []}', "3"])
+@pytest.mark.parametrize("line", ["[]", '{"words": []}', "3"])
 def test_a_line_that_is_no_sentence_is_named(tmp_path: Path, line: str):
     path = tmp_path / "toy.jsonl"
     path.write_text(f"\n{line}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 2: expected a JSON object with 'tokens'"):
+        list(read_semcor(path))
+
+
+@pytest.mark.parametrize(("line", "said"), [("{", "place 2: not JSON"), ("[" * 99_999, "too deep")])
+def test_a_line_that_is_no_json_is_named(tmp_path: Path, line: str, said: str):
+    path = tmp_path / "toy.jsonl"
+    path.write_text(f"\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=f"line 2.*{said}"):
         list(read_semcor(path))
 
 

@@ -153,7 +153,7 @@ def test_questions_without_an_answer_are_refused(tmp_path: Path, question: dict[
         ('{"data": [\n{,}]}', ", line 2, place 2: not JSON"),
         ("", ", line 1, place 1: not JSON"),
         ("[" * 100_000, ": JSON nested too deep"),
-        ("[]", ": the whole file: input should be"),
+        ("[]", ": the whole file: no object"),
         ("{}", ": data: field required"),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', ": data[0].paragraphs[0].qas: field"),
         ('{"data": [{"paragraphs": [{"context": 5, "qas": []}]}]}', "].context: input should be"),

@@ -26,6 +26,11 @@ def read_columns(path: Path, word: int = 0, tag: int = -1) -> Iterator[TaggedSen
     rows: list[list[str]] = []
     first = width = 0
     for number, line in enumerate(read_lines(path), start=1):
+        if "\r" in line:
+            raise InputError(
+                f"{path}, line {number}: a carriage return inside the line; expected lines that "
+                "end with a line feed."
+            )
         fields = line.split()
         if not fields or fields[0] == DOCUMENT:
             yield from _sentence(rows, word, tag, first)
@@ -34,8 +39,8 @@ def read_columns(path: Path, word: int = 0, tag: int = -1) -> Iterator[TaggedSen
         width = width or _width(fields, word, tag, path, number)
         if len(fields) != width:
             raise InputError(
-                f"{path}, line {number}: {len(fields)} columns ({line[:40]!r}), but the lines "
-                f"before have {width}; every word needs as many."
+                f"{path}, line {number}: {len(fields)} columns ({line[:40]!r}), but the first "
+                f"word has {width}; every word needs as many."
             )
         first = first if rows else number
         rows.append(fields)

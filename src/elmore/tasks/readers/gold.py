@@ -12,6 +12,8 @@ def gold_beside(path: str | Path, data: str, gold: str) -> Path:
     name, ending, _ = Path(path).name.partition(data)
     if not ending:
         raise InputError(f"{path}: expected a file whose name ends in {data}, with {gold} beside.")
+    if not Path(path).exists():
+        raise InputError(f"{path}: no such file.")
     for packed in ("", *COMPRESSED):
         if (found := folder / f"{name}{gold}{packed}").exists():
             return found

@@ -3,7 +3,6 @@ objects, under the names the published sets use. Sentences are tokenised, which 
 tokenised already as it is; pairs whose annotators did not agree are counted and left out.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmore.errors import InputError
+from elmore.tasks.readers.json_text import parse_json
 from elmore.tasks.task import Corpus, Words
 from elmore.text.corpus import read_lines
 from elmore.text.tokenize import words
@@ -21,6 +21,7 @@ NAMES = (
     ("sentence1", "sentence2", "gold_label", "label"),  # SNLI and MultiNLI; GLUE
     ("sentence_A", "sentence_B", "entailment_judgment", "entailment_label"),  # SICK
 )
+LABELS = frozenset(label for _, _, *labels in NAMES for label in labels)
 UNDECIDED = frozenset(["-", "-1"])
 EXPECTED = "premise, hypothesis and label"
 
@@ -75,7 +76,7 @@ def _rows(path: Path, labelled: bool) -> Iterator[_Row]:
         return
     if first[1].lstrip().startswith("{"):
         for number, line in chain([first], lines):
-            yield _from_json(line, f"{path}, line {number}", labelled)
+            yield _from_json(parse_json(line, path, number), f"{path}, line {number}", labelled)
         return
     names = [cell.strip() for cell in first[1].split("\t")]
     columns = _columns(names, f"{path}, line {first[0]}", labelled)
@@ -85,12 +86,19 @@ def _rows(path: Path, labelled: bool) -> Iterator[_Row]:
 
 def _columns(names: list[str], place: str, labelled: bool) -> tuple[int, ...] | None:
     """Where a line of names puts sentences and label; None if the line names nothing."""
+    plain = [name.lower() for name in names]
     for premise, hypothesis, *labels in NAMES:
-        if premise in names and hypothesis in names:
-            found = [names.index(label) for label in labels if label in names]
+        if premise.lower() in plain and hypothesis.lower() in plain:
+            found = [plain.index(label) for label in labels if label in plain]
             if labelled and not found:
                 raise InputError(f"{place}: no column {' or '.join(labels)} among {names}.")
-            return names.index(premise), names.index(hypothesis), *found[:1]
+            return plain.index(premise.lower()), plain.index(hypothesis.lower()), *found[:1]
+    if plain[-1] in LABELS:
+        known = "; ".join(f"{premise}, {hypothesis}" for premise, hypothesis, *_ in NAMES)
+        raise InputError(
+            f"{place}: names of columns ({', '.join(names)[:60]}), but not of two sentences; "
+            f"expected {known}, or no line of names."
+        )
     return None
 
 
@@ -111,11 +119,7 @@ def _from_cells(
     return _Row(place, premise, hypothesis, label)
 
 
-def _from_json(line: str, place: str, labelled: bool) -> _Row:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}); expected one object a line.") from None
+def _from_json(found: Any, place: str, labelled: bool) -> _Row:
     if not isinstance(found, dict):
         raise InputError(f"{place}: a JSON {type(found).__name__}; expected an object.")
     for premise, hypothesis, *labels in NAMES:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import InputError
+from elmore.tasks.readers.json_text import parse_json
 from elmore.tasks.readers.raganato import SenseSentence, SenseUse, split_words
 from elmore.text.corpus import read_lines
 
@@ -22,13 +23,13 @@ def read_semcor(path: str | Path) -> Iterator[SenseSentence]:
     words: the lemma it is given is its class, and it is left untagged."""
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
-            yield _sentence(line, f"{path}, line {number}")
+            yield _sentence(parse_json(line, path, number), f"{path}, line {number}")
 
 
-def _sentence(line: str, where: str) -> SenseSentence:
+def _sentence(given: Any, where: str) -> SenseSentence:
     try:
-        tokens = json.loads(line)["tokens"]
-    except (ValueError, KeyError, TypeError):
+        tokens = given["tokens"]
+    except (KeyError, TypeError):
         raise InputError(f"{where}: expected a JSON object with 'tokens'.") from None
     if not isinstance(tokens, list):
         raise InputError(f"{where}: 'tokens' is a {type(tokens).__name__}; expected a list.")

@@ -3,17 +3,17 @@ their places in the text, so a span of words can be cut from it as it was writte
 not where the file says is looked for, counted and reported; it is never lost from the scoring.
 """
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from elmore.errors import InputError
+from elmore.tasks.readers.json_text import parse_json
 from elmore.tasks.task import Corpus, Words
 from elmore.text.corpus import read_lines
 from elmore.text.tokenize import tokenize, words
@@ -100,11 +100,11 @@ def with_spans(corpus: Corpus[Question]) -> Corpus[Question]:
 
 def _paragraphs(path: Path) -> Iterator[tuple[str, _Paragraph]]:
     try:
-        file = _File.model_validate(_json(path))
+        file = _File.model_validate(parse_json("\n".join(read_lines(path)), path))
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(
-            f"{path}: {_place(first['loc'])}: {first['msg'].lower()}; expected SQuAD 1.1: data, "
+            f"{path}: {_place(first['loc'])}: {_said(first)}; expected SQuAD 1.1: data, "
             "paragraphs with context and qas, qas with id, question and answers."
         ) from None
     for i, article in enumerate(file.data):
@@ -112,15 +112,9 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, _Paragraph]]:
             yield f"{path}: data[{i}].paragraphs[{j}]", paragraph
 
 
-def _json(path: Path) -> Any:
-    try:
-        return json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}, place {error.colno}: not JSON ({error.msg})."
-        ) from None
-    except RecursionError:
-        raise InputError(f"{path}: JSON nested too deep for SQuAD.") from None
+def _said(error: ErrorDetails) -> str:
+    """Without the names of our classes."""
+    return "no object" if error["type"] == "model_type" else error["msg"].lower()
 
 
 def _place(location: tuple[int | str, ...]) -> str:
