@@ -201,7 +201,7 @@ def _model(model: ModelSummary, folder: Path) -> str:
         ("context", model.context),
         ("layers", f"{model.n_layers}, the context-free one counted, {model.dim} wide"),
         ("parameters", f"{model.parameters:,} without the softmax, in float16"),
-        ("words it learnt to predict", f"{words:,}; it reads any spelling"),
+        ("words it learnt to predict", f"{words:,}; it reads others by their spelling"),
     ]
     return f"## Model\n\n{_table(('', ''), rows)}"
 

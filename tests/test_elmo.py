@@ -216,3 +216,15 @@ def test_bad_input_is_named(checkpoint: Checkpoint):
         elmo("We sat.")
     with pytest.raises(InputError, match="Sentence 1, word 0 is a int"):
         elmo([["a"], [3]])
+
+
+def test_a_bilm_that_is_set_free_later_learns_from_then_on(checkpoint: Checkpoint):
+    elmo = Elmo(checkpoint, dropout=0.0)
+    sentences = [["My", "bank"], ["The", "river"]]
+    elmo(sentences).vectors[0].sum().backward()
+    assert all(p.grad is None for p in elmo.bilm.parameters())
+    elmo.bilm.context.requires_grad_(True)
+    assert elmo.train().bilm.training
+    elmo(sentences).vectors[0].sum().backward()
+    assert all(p.grad is not None for p in elmo.bilm.context.parameters())
+    assert all(p.grad is None for p in elmo.bilm.words.parameters())

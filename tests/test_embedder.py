@@ -210,7 +210,7 @@ def test_tuples_generators_and_numpy_strings_are_sentences(embedder: Embedder):
         ([["fine"], b"bytes"], "Sentence 1 is a bytes"),
         ([["fine"], float("nan")], "Sentence 1 is a float"),
         ([{"a", "set"}], "Sentence 0 is a set"),
-        ([np.array(["river", "bank"])], "Sentence 0 is a ndarray"),
+        ([np.array([["river", "bank"]])], "Sentence 0 is a ndarray"),
         ([["a", "b", 3]], "Sentence 0, word 2 is a int (3)"),
         ([["a"], ["b", None]], "Sentence 1, word 1 is a NoneType"),
         ([["a"], [["nested"]]], "Sentence 1, word 0 is a list"),
@@ -342,3 +342,14 @@ def test_a_gpu_that_is_not_there(tiny: Tiny):
 def test_a_precision_that_is_not_offered(tiny: Tiny):
     with pytest.raises(ElmoreError, match="precision is 'float8'; expected 'float32'"):
         Embedder.load(tiny.weights, precision="float8")
+
+
+def test_words_may_be_a_numpy_array(embedder: Embedder):
+    words = ["My", "bank"]
+    expected = embedder.embed([words])[0]
+    for kind in (np.str_, object):
+        found = embedder.embed([np.array(words, dtype=kind)])[0]
+        assert found.words == words
+        np.testing.assert_array_equal(found.layers, expected.layers)
+    with pytest.raises(InputError, match="Sentence 0 is a ndarray"):
+        embedder.embed([np.array([words])])

@@ -47,7 +47,6 @@ class Elmo(nn.Module):
         # A copy: training this one must not change what an Embedder was given.
         self.bilm = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
         self.speller = checkpoint.speller()
-        self.fine_tune = fine_tune
         self.mixes = nn.ModuleList(
             ScalarMix(checkpoint.model.config.n_layers, layer_norm=layer_norm, l2=l2)
             for _ in range(n_mixes)
@@ -91,9 +90,14 @@ class Elmo(nn.Module):
         batch = batch_words(read_words(sentences), self.speller)
         device = next(self.parameters()).device
         tensors = [torch.from_numpy(a).to(device) for a in (batch.rows, batch.index, batch.lengths)]
-        with torch.set_grad_enabled(self.fine_tune and torch.is_grad_enabled()):
+        with torch.set_grad_enabled(self._learns and torch.is_grad_enabled()):
             states: LayerStates = self.bilm(*tensors).states.without_marks()
         return states
+
+    @property
+    def _learns(self) -> bool:
+        """Whether any of the biLM is to be trained; it may be set free after the beginning."""
+        return any(parameter.requires_grad for parameter in self.bilm.parameters())
 
     def penalty(self) -> Tensor:
         """To add to the loss: the L2 of all mixes."""
@@ -103,5 +107,5 @@ class Elmo(nn.Module):
     def train(self, mode: bool = True) -> "Elmo":
         """A frozen biLM stays in evaluation mode, so that its dropout stays off."""
         super().train(mode)
-        self.bilm.train(mode and self.fine_tune)
+        self.bilm.train(mode and self._learns)
         return self

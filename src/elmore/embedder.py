@@ -197,6 +197,8 @@ def _read(sentence: object, position: int) -> _Words:
     if isinstance(sentence, str):
         tokens = tokenize(sentence)
         return _Words([t.text for t in tokens], [(t.start, t.end) for t in tokens])
+    if isinstance(sentence, np.ndarray) and sentence.ndim == 1:
+        sentence = sentence.tolist()
     if not isinstance(sentence, Sequence) or isinstance(sentence, bytes):
         raise InputError(
             f"Sentence {position} is a {type(sentence).__name__}; "

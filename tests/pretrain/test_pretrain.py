@@ -359,3 +359,13 @@ def test_write_native_and_the_runs_checkpoints_are_one_format(run: Path, tmp_pat
     write_native(load(run, softmax=True), tmp_path / "model")
     names = {path.name for path in checkpoints(run)[-1].iterdir()}
     assert names - {"training.pt"} == {path.name for path in (tmp_path / "model").iterdir()}
+
+
+def test_text_without_spaces_is_not_taken_for_words(tmp_path: Path):
+    text = tmp_path / "zh.txt"
+    text.write_text("我们坐在河边看书。\n他在银行工作了很久。\n" * 20, encoding="utf-8")
+    with pytest.raises(InputError, match=r"zh\.txt: text without spaces.*--tokenize"):
+        pretrain([str(text)], str(tmp_path / "run"), config("loop.steps=1"))
+    split = tmp_path / "split.txt"
+    split.write_text("我们 坐 在 河边 看书 。\n" * 20, encoding="utf-8")
+    pretrain([str(split)], str(tmp_path / "split"), config("loop.steps=1"))

@@ -108,7 +108,10 @@ def test_the_card_says_what_the_run_and_the_figures_say(
     assert "| more | 10.0 | 12.0 | 11.0 | 2.5% |" in card
     assert "- It knows nothing." in card
     words = (run / "vocab.txt").read_text().splitlines()
-    assert f"| words it learnt to predict | {len(words):,}; it reads any spelling |" in card
+    assert (
+        f"| words it learnt to predict | {len(words):,}; it reads others by their spelling |"
+        in card
+    )
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert f"{log[-1]['step']:,} steps, {log[-1]['words'] / 2:,.0f} words seen" in card
     last = [line for line in log if "valid_average" in line][-1]

@@ -1,6 +1,8 @@
 """An embedder with a store behind it gives what the embedder gives, and computes it once."""
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,3 +107,23 @@ def test_bad_input_is_refused_as_by_an_embedder(cached: CachedEmbedder, wrong: o
         cached.embed(wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError):
         list(cached.stream(wrong))  # type: ignore[arg-type]
+
+
+def test_a_store_that_may_only_be_read_is_read_and_the_rest_computed(
+    tmp_path: Path, tiny_embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+):
+    store = Store.create(tmp_path / "a.store", tiny_embedder)
+    store.fill([["My", "bank"]])
+    opened = Path.open
+
+    def no_right(path: Path, mode: str = "r", *more: Any, **options: Any) -> Any:
+        if path.name == "lock" and mode != "r":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, mode, *more, **options)
+
+    monkeypatch.setattr(Path, "open", no_right)
+    elmo = CachedEmbedder(tiny_embedder, Store.open(tmp_path / "a.store"))
+    assert [e.words for e in elmo.embed([["My", "bank"], ["The", "river"]])] == [
+        ["My", "bank"], ["The", "river"],
+    ]  # fmt: skip
+    assert ["The", "river"] not in Store.open(tmp_path / "a.store")

@@ -55,7 +55,7 @@ def demo(
     if as_json:
         print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=False, indent=2))
     else:
-        _print_end(console, skipped, next(iter(plan.values())), plot)
+        _print_end(console, skipped, plan, plot)
 
 
 def check_plot(plot: Path | None) -> None:
@@ -185,11 +185,13 @@ def _percents(shares: "Accuracy", digits: int) -> list[str]:
 
 
 def _print_end(
-    console: "Console", skipped: "list[Language]", source: str, plot: Path | None
+    console: "Console", skipped: "list[Language]", plan: "dict[Language, str]", plot: Path | None
 ) -> None:
-    for language in skipped:
+    language, source = next(iter(plan.items()))
+    word = {"en": "spring", "zh": "苹果"}[language]
+    for other in skipped:
         console.print(
-            f"{_NAMES[language]} is skipped: there is no {SHIPPED[language]} here. With a model of "
+            f"{_NAMES[other]} is skipped: there is no {SHIPPED[other]} here. With a model of "
             "your own:\n  elmore demo --model SOURCE --word 苹果\n"
         )
     if plot is not None:
@@ -197,7 +199,7 @@ def _print_end(
     given = "" if source in SHIPPED.values() else f" --model {source}"
     console.print(
         "Next:\n"
-        f"  elmore demo --word spring --plot spring.html{given}\n"
+        f"  elmore demo --word {word} --plot {word}.html{given}\n"
         f"  echo 'We sat on the river bank .' | elmore embed - - --model {source} --layers top\n"
         f"  python -c \"from elmore import Embedder; print(Embedder.load('{source}')"
         ".embed(['My bank account.'])[0].layers.shape)\"",

@@ -1,5 +1,6 @@
 """Work side by side: each task in a thread of its own, in which torch adds none."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -10,7 +11,7 @@ T = TypeVar("T")
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], n_threads: int) -> list[T]:
-    """The results in the tasks' order. Threads live as long as the call, so forks are safe."""
+    """The results in the tasks' order. Threads live as long as the call, so no fork loses them."""
     if n_threads == 1 or len(tasks) < 2:
         return [task() for task in tasks]
     before = torch.get_num_threads()
@@ -23,6 +24,11 @@ def side_by_side(tasks: Sequence[Callable[[], T]], n_threads: int) -> list[T]:
 
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+# Torch's own threads do not come along when a process forks, and it would wait for them for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread)
 
 
 def _inferred(task: Callable[[], T]) -> T:

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ from elmore.pretrain.sentences import (
     read_sentences,
 )
 from elmore.pretrain.static_start import start_softmax
+from elmore.text.tokenize import has_unspaced
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loop, Progress, Report, checkpoints
 from elmore.train.memory import keep_large_blocks
@@ -75,17 +77,20 @@ Counting = Callable[[int], None]
 
 def pretrain(
     corpus: Iterable[str | Path],
-    output: Path,
+    output: str | Path,
     config: PretrainConfig,
     *,
-    valid: Path | None = None,
-    vocabulary: Path | None = None,
+    valid: str | Path | None = None,
+    vocabulary: str | Path | None = None,
     source: str | Path | None = None,
     resume: bool = False,
     report: Report | None = None,
     counting: Counting | None = None,
 ) -> Progress:
     """Train until the config says stop. With `resume`, from where the folder stands."""
+    output = Path(output)
+    valid = None if valid is None else Path(valid)
+    vocabulary = None if vocabulary is None else Path(vocabulary)
     keep_large_blocks()
     world = World()
     try:
@@ -159,7 +164,18 @@ def count_words(files: list[Path], config: PretrainConfig, counting: Counting | 
     if not n_sentences:
         names = ", ".join(str(path) for path in files[:3])
         raise InputError(f"{names}: no sentence found; expected one a line.")
+    if n_words < 2 * n_sentences and _unspaced(counts):
+        raise InputError(
+            f"{files[0]}: text without spaces, of which {n_words:,} words in {n_sentences:,} lines "
+            "would be made; split it into words, or add --tokenize (for Chinese: extra zh)."
+        )
     return Counts(counts, n_sentences, n_words)
+
+
+def _unspaced(counts: Iterable[str]) -> bool:
+    """Most words have a character of a script that is written without spaces, and more."""
+    words = list(islice(counts, 1000))
+    return 2 * sum(len(word) > 4 and has_unspaced(word) for word in words) > len(words)
 
 
 def _vocabulary(

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from elmore.embedder import BATCH_WORDS, Embedder, Embedding, Sentence, Vectors
 from elmore.errors import ConfigError
-from elmore.store.lock import BusyError
+from elmore.store.lock import BusyError, ReadOnlyError
 from elmore.store.store import Store
 from elmore.store.words import Read, read_all
 from elmore.text.batching import windows
@@ -39,8 +39,8 @@ class CachedEmbedder(Embedder):
     def embed(
         self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
     ) -> list[Embedding]:
-        """As `Embedder.embed`. While somebody else writes to the store, new vectors are given but
-        not kept."""
+        """As `Embedder.embed`. While somebody else writes to the store, or where it may only be
+        read, new vectors are given but not kept."""
         return self._embed(list(read_all(sentences)), batch_words)
 
     def stream(
@@ -71,7 +71,7 @@ class CachedEmbedder(Embedder):
         if not missing:
             return {}
         new = self.embedder.embed(list(missing.values()), batch_words=batch_words)
-        with suppress(BusyError):
+        with suppress(BusyError, ReadOnlyError):
             self.store.add(new)
         kept = (self.store.as_stored(embedding).layers for embedding in new)
         return dict(zip(missing, kept, strict=True))

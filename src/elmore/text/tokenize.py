@@ -47,6 +47,8 @@ KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 # jieba's time grows with the square of a run's length: longer runs are cut, which prose never has.
 MAX_HAN = 128
 
+_UNSPACED = re.compile(f"[{HAN}{HIRAGANA}{KATAKANA}]")
+
 CHAR = rf"[^\W_{HAN}{HIRAGANA}{KATAKANA}]"
 LETTER = rf"[^\W\d_{HAN}{HIRAGANA}{KATAKANA}]"
 
@@ -82,6 +84,11 @@ class Token:
 def tokenize(text: str) -> list[Token]:
     """The words of `text` in order, each with its place."""
     return [Token(text[start:end], start, end) for start, end in _spans(text)]
+
+
+def has_unspaced(text: str) -> bool:
+    """Whether any of it is Chinese or Japanese, which are written without spaces."""
+    return _UNSPACED.search(text) is not None
 
 
 def words(text: str) -> list[str]:
