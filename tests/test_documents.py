@@ -23,6 +23,12 @@ def blocks(document: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
 
 
+def shown(text: str) -> list[str]:
+    """Lines without what nobody sees, and without the last digit of a cosine, which is the
+    machine's."""
+    return [re.sub(r"\b(0\.\d\d)\d\b", r"\1", line.rstrip()) for line in text.splitlines()]
+
+
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Somebody with the checkout's examples in front of them."""
@@ -38,15 +44,17 @@ def test_every_block_of_a_readme_runs_and_prints_what_it_says(document: str):
     for language, text in blocks(document):
         match language:
             case "console":
-                for command in text.splitlines():
-                    if not command.startswith(INSTALLING):
-                        assert main(shlex.split(command)[1:]) == 0, command
+                with contextlib.redirect_stdout(io.StringIO()) as caught:
+                    for command in text.splitlines():
+                        if not command.startswith(INSTALLING):
+                            assert main(shlex.split(command)[1:]) == 0, command
+                printed = caught.getvalue()
             case "python":
                 with contextlib.redirect_stdout(io.StringIO()) as caught:
                     exec(compile(text, document, "exec"), names)
                 printed = caught.getvalue()
             case "text":
-                assert printed == text
+                assert shown(printed) == shown(text)
 
 
 def test_the_two_readmes_have_the_same_blocks():
