@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# With and without ELMo on six tasks: the tables of docs/results.md. Stop it at any moment and run it
+# With and without ELMo on five tasks, and word senses: the tables of docs/results.md. Stop it at any moment and run it
 # again to go on; about two hours on two cores (SEEDS=1 for a third of that).
 #   runs/compare.sh DATA [OUT] [MODEL]
 # DATA holds tasks/{ner_conll2003,pos_ud_ewt,sst5,pairs/snli,squad,wsd,wic} and weights/glove.*.npz.
