@@ -143,7 +143,7 @@ def override(config: Config, settings: Iterable[str]) -> Config:
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals:
-            raise ConfigError(f"--set {setting}: expected name=value, as in loop.clip=5.")
+            raise ConfigError(f"--set {setting}: expected name=value, as in a.b=3.")
         _set(values, path.split("."), _value(text), setting, renewed)
     try:
         # strict, and as JSON: there a list may stand for a tuple, but no text for a number

@@ -252,8 +252,10 @@ class _Run:
 
 def _outcome_notes(outcomes: Sequence[Done | Failed]) -> Iterator[str]:
     for outcome in outcomes:
+        fraction = outcome.trial.fraction
+        of = "" if fraction == 1 else f" with {fraction:g} of the examples"
         for note in outcome.notes if outcome.kind == "done" else ():
-            yield f"{label(outcome.trial.encoder)}: {note}"
+            yield f"{label(outcome.trial.encoder)}{of}: {note}"
 
 
 def _order(trial: Trial, encoders: Sequence[str]) -> tuple[float, int, str, int]:
