@@ -1,5 +1,6 @@
 """The trainable use: what learns, what stays as it is, and that the mixes are the oracle's."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,58 @@ def test_a_bilm_that_is_set_free_later_learns_from_then_on(checkpoint: Checkpoin
     elmo(sentences).vectors[0].sum().backward()
     assert all(p.grad is not None for p in elmo.bilm.context.parameters())
     assert all(p.grad is None for p in elmo.bilm.words.parameters())
+
+
+# The fast way -------------------------------------------------------------------------------------
+
+TWO = [["My", "bank", "account"], ["The", "river"]]
+
+
+def layers_of(elmo: Elmo) -> Tensor:
+    return elmo.layers(TWO).layers
+
+
+def test_a_frozen_bilm_gives_what_a_free_one_gives(checkpoint: Checkpoint):
+    frozen, free = Elmo(checkpoint), Elmo(checkpoint, fine_tune=True)
+    assert frozen._engine() is not None
+    assert free._engine() is None
+    torch.testing.assert_close(layers_of(frozen), layers_of(free), rtol=0, atol=1e-5)
+    assert torch.equal(frozen.layers(TWO).mask, free.layers(TWO).mask)
+    assert frozen([]).vectors[0].shape == free([]).vectors[0].shape
+    assert frozen([[], ["a"]]).vectors[0].shape == free([[], ["a"]]).vectors[0].shape
+
+
+def test_weights_that_change_are_seen(checkpoint: Checkpoint):
+    elmo = Elmo(checkpoint)
+    before = layers_of(elmo)
+    halves = {name: value / 2 for name, value in elmo.bilm.state_dict().items()}
+    elmo.bilm.load_state_dict(halves)
+    loaded = layers_of(elmo)
+    assert not torch.equal(loaded, before)
+    elmo.bilm.requires_grad_(True)
+    torch.testing.assert_close(layers_of(elmo), loaded, rtol=0, atol=1e-5)
+    optimizer = torch.optim.SGD(elmo.bilm.parameters(), lr=0.5)
+    elmo(TWO).vectors[0].sum().backward()
+    optimizer.step()
+    elmo.bilm.requires_grad_(False)
+    stepped = layers_of(elmo)
+    assert not torch.equal(stepped, loaded)
+    elmo.bilm.requires_grad_(True)
+    torch.testing.assert_close(layers_of(elmo), stepped, rtol=0, atol=1e-5)
+
+
+def test_a_copy_makes_an_engine_of_its_own(checkpoint: Checkpoint, tmp_path: Path):
+    elmo = Elmo(checkpoint)
+    expected = layers_of(elmo)
+    copied = copy.deepcopy(elmo)
+    torch.save(elmo, tmp_path / "elmo.pt")
+    saved = torch.load(tmp_path / "elmo.pt", weights_only=False)
+    for other in (copied, saved):
+        assert torch.equal(layers_of(other), expected)
+        assert other._engine() is not elmo._engine()
+
+
+def test_other_numbers_than_float32_go_the_plain_way(checkpoint: Checkpoint):
+    elmo = Elmo(checkpoint).double()
+    assert elmo._engine() is None
+    assert layers_of(elmo).dtype == torch.float64

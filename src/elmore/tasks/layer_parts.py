@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from torch import nn
@@ -79,13 +78,7 @@ class LayersInMemory:
     def batch(self, sentences: Sequence[Words]) -> LayerStates:
         """What was not prepared is computed and not kept: there may be no end to it."""
         known = ChainMap(self._kept, self._missing(sentences))
-        longest = max((len(words) for words in sentences), default=0)
-        layers = np.zeros((self.n_layers, len(sentences), longest, self.dim), np.float32)
-        mask = np.zeros((len(sentences), longest), np.bool_)
-        for i, words in enumerate(sentences):
-            layers[:, i, : len(words)] = known[words]
-            mask[i, : len(words)] = True
-        return LayerStates(torch.from_numpy(layers), torch.from_numpy(mask))
+        return LayerStates.padded([known[words] for words in sentences], self.n_layers, self.dim)
 
     def _missing(self, sentences: Iterable[Words]) -> dict[Words, NDArray[np.float16]]:
         missing = dict.fromkeys(words for words in sentences if words not in self._kept)
