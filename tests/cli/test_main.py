@@ -69,7 +69,7 @@ def test_usage_errors_are_one_line_and_exit_2(
     [
         (InputError("a: bad.\nReally."), 2, "elmore: a: bad. Really."),
         (OSError(28, "No space left on device"), 2, "No space left on device"),
-        (PermissionError(13, "Permission denied", "x"), 2, "Permission denied: 'x'"),
+        (PermissionError(13, "Permission denied", "x"), 2, "x: Permission denied."),
         (KeyboardInterrupt(), 130, "elmore: stopped."),
         (KeyboardInterrupt(signal.SIGTERM), 143, "elmore: stopped."),
     ],

@@ -105,3 +105,19 @@ def test_without_an_index_two_sentences_can_still_be_compared(
     page.keyboard.press("Enter")
     expect(page.locator("#heat table")).to_have_count(4)
     expect(page.locator("#uses")).to_be_hidden()
+
+
+def test_a_slow_answer_does_not_take_the_focus_from_who_has_moved_on(visit: Callable[..., Page]):
+    page = visit("#text=A+bank.&at=1")
+    settle(page)
+    held: list[Any] = []
+    page.route("**/words", lambda route: held.append(route))
+    page.locator("#sentence").fill("The river bank.")
+    page.keyboard.press("Enter")
+    page.locator("#other").fill("The bank lent")
+    page.wait_for_function("() => true")
+    (route,) = held
+    route.continue_()
+    expect(page.locator("#words")).to_contain_text("river")
+    page.keyboard.type(" money.")
+    expect(page.locator("#other")).to_have_value("The bank lent money.")

@@ -134,7 +134,11 @@ function relate() {
 
 // The page --------------------------------------------------------------------------------------
 
+/** Whether the reader has gone to another field meanwhile, which is theirs to stay in. */
+const movedOn = (from) => ![from, document.body].includes(document.activeElement);
+
 async function render(focusWords = false) {
+  const from = document.activeElement;
   byId("notice").hidden = true;
   byId("start").hidden = !isEmpty(view.sentence);
   try {
@@ -142,7 +146,7 @@ async function render(focusWords = false) {
     showInfo();
     await splitting.load(isEmpty(view.sentence) ? null : view.sentence);
     pressWord(byId("words"), view.position);
-    if (focusWords) inside("words", "[tabindex='0']")?.focus();
+    if (focusWords && !movedOn(from)) inside("words", "[tabindex='0']")?.focus();
     showControls();
     await Promise.all([loadNear(), heat.load(heatQuestion())]);
   } catch (error) {
