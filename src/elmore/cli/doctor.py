@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore import __version__
+from elmore.text.dictionary import CHARACTER_MARKS
 
 if TYPE_CHECKING:
     from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
@@ -176,7 +177,8 @@ def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
             return f"words, a table of {words.n_words:,}"
         case "dictionary":
             table = f"words, a table of {words.n_words:,}, and " if words.n_words else ""
-            return table + _input(words.characters)
+            known = words.characters.n_characters - len(CHARACTER_MARKS)
+            return f"{table}{_input(words.characters)}, {known:,} characters known"
         case "characters":
             filters = " ".join(f"{width}x{count}" for width, count in words.filters)
             return (
