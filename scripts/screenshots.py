@@ -56,6 +56,7 @@ class Shot:
 
 SHOTS = [
     Shot("explorer", RIVER, "bank"),
+    Shot("explorer-play", SENSES["play"], "play"),
     Shot("explorer-money", MONEY, "bank", "#near"),
     Shot("explorer-compare", RIVER, "bank", "#compare", {"with-words": MONEY}),
     Shot("explorer-dark", SENSES["play"], "play", settings={**DESKTOP, "color_scheme": "dark"}),
