@@ -1,5 +1,6 @@
 """Writing that is either finished or not there: beside the target first, then one rename."""
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmore.errors import InputError
+
+_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextmanager
@@ -57,6 +60,11 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.elmore-tmp")
 
 
+class ReadOnlyError(InputError):
+    """It can be read, and nothing can be added to it."""
+
+
 def cannot_write(target: Path, error: OSError) -> InputError:
     """A full disk, a missing folder, a right that is lacking: said of the name the user gave."""
-    return InputError(f"{target}: cannot be written ({error.strerror or error}).")
+    kind = ReadOnlyError if error.errno in _NO_RIGHT else InputError
+    return kind(f"{target}: cannot be written ({error.strerror or error}).")

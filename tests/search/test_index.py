@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmore.embedder import Embedder
-from elmore.errors import ConfigError, InputError
+from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import approximate
 from elmore.search.index import Index
@@ -122,6 +122,55 @@ def test_added_sentences_are_found_and_deleted_ones_are_not(
             found = reopened.neighbors(ASKED, 1, 1000, same_word=same_word, distinct=False)
             assert not {tuple(new), tuple(SENTENCES[0])} & {near.use.words for near in found}
     assert index.add([SENTENCES[0]]) == 1  # what is deleted can come back
+
+
+def test_a_sentence_that_the_corpus_repeats_is_deleted_everywhere(
+    tmp_path: Path, tiny_embedder: Embedder
+):
+    twice = [SENTENCES[0], SENTENCES[1], SENTENCES[0]]
+    index = Index.build(twice, tiny_embedder, tmp_path / "i")
+    assert index.delete([SENTENCES[0]]) == 2
+    found = index.neighbors(ASKED, 1, 1000, same_word=False, distinct=False)
+    assert {near.use.words for near in found} == {tuple(SENTENCES[1])}
+
+
+def test_words_that_have_lost_their_uses_are_not_named(tmp_path: Path, tiny_embedder: Embedder):
+    index = Index.build([["aaa", "bank"], ["the", "bank"]], tiny_embedder, tmp_path / "i")
+    index.delete([["aaa", "bank"]])
+    assert index.words == ["bank", "the"]
+    assert [near.word for near in index.static_neighbors("bank")] == ["the"]
+    with pytest.raises(InputError, match="'aab' is not an indexed word") as caught:
+        index.senses("aab")
+    assert "near it" not in str(caught.value)
+
+
+def test_neighbours_are_found_behind_many_deleted_ones(
+    tmp_path: Path, tiny_embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(approximate, "LEAST_USES", 100)
+    index = Index.build(corpus(300), tiny_embedder, tmp_path / "i", max_uses=1000)
+    every = index.neighbors(ASKED, 1, 10**9, same_word=False)
+    index.delete([list(near.use.words) for near in every[:-5]])
+    left = index.neighbors(ASKED, 1, 10, same_word=False)
+    assert {near.use.words for near in left} == {near.use.words for near in every[-5:]}
+
+
+@pytest.mark.parametrize("size", [1e-45, 1e30, 1e300])
+def test_weights_of_any_size_are_shares(index: Index, size: float):
+    asked = [index.neighbors(ASKED, 1, 5, layer=[s, s, s]) for s in (1.0, size)]
+    scores = [[near.score for near in found] for found in asked]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["groups.bin", "offsets.bin", "centre.bin"])
+def test_places_that_lead_nowhere_are_told(tmp_path: Path, tiny_embedder: Embedder, name: str):
+    Index.build(SENTENCES[:5], tiny_embedder, tmp_path / "i")
+    (path,) = (tmp_path / "i").rglob(name)
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 0x7F  # of the last but one of eight bytes each
+    path.write_bytes(data[:-4] if name == "centre.bin" else data)
+    with pytest.raises(FormatError, match=name):
+        Index.open(tmp_path / "i", tiny_embedder)
 
 
 def test_compacting_changes_no_answer(tmp_path: Path, tiny_embedder: Embedder):

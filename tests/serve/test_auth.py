@@ -58,3 +58,14 @@ def test_an_empty_key_is_refused():
 def test_a_limit_of_nothing_is_refused():
     with pytest.raises(ConfigError, match=r"queue_words is 0; expected more than 0\."):
         ServeConfig(queue_words=0)
+
+
+def test_spaces_around_a_key_are_not_part_of_it():
+    headers = Headers({"authorization": "Bearer abc"})
+    assert Lock(SecretStr("abc \n")).opens("/embed", headers)
+
+
+def test_a_key_of_any_bytes_opens():
+    key = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    headers = Headers(raw=[(b"authorization", b"Bearer \xff\xfe")])
+    assert Lock(SecretStr(key)).opens("/embed", headers)

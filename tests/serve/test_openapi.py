@@ -24,6 +24,7 @@ OPERATIONS = [
     "GET /health",
     "GET /info",
     "GET /metrics",
+    "GET /senses",
     "GET /senses/{word}",
     "POST /embed",
     "POST /neighbors",
@@ -35,6 +36,7 @@ EXAMPLES = 20
 # Rules over two fields, or about the words in a text: no schema can say them, the answer does.
 BETWEEN_FIELDS = re.compile(
     r"weights are those of a mix|\d+ weights are given; the model has 3|expected 3 weights|"
+    r"gamma is that of a mix|"
     r"layer \d+ is asked for; the model has 0 to 2|layer is \d+, but the index keeps|"
     r"position is \d+; the sentence has \d+ words|input\.\d+: has no words|dimensions is \d+; the"
 )

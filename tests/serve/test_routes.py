@@ -295,3 +295,11 @@ def test_the_page_is_served_and_nothing_beside_it(client: TestClient):
     assert "script-src 'self'" in page.headers["content-security-policy"]
     for path in ("/assets/../app.py", "/assets/%2e%2e/app.py", "/assets/..%2fapp.py"):
         problem(client.get(path), 404)
+
+
+def test_a_list_that_is_wrong_throughout_is_told_once(tiny_embedder: Embedder):
+    with TestClient(create_app(tiny_embedder)) as client:
+        for path, field in (("/embed", "sentences"), ("/v1/embeddings", "input")):
+            answer = client.post(path, json={field: [1] * 100_000})
+            assert answer.status_code == 422
+            assert len(answer.content) < 1000

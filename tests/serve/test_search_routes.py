@@ -181,3 +181,10 @@ def test_too_many_searches_are_turned_away(
         for thread in (first, *others):
             thread.join()
         assert sorted(statuses) == [200, 200, 429, 429]
+
+
+def test_a_word_that_no_path_can_hold_is_asked_for_by_a_query(client: TestClient):
+    assert (
+        client.get("/senses", params={"word": "bank"}).json() == client.get("/senses/bank").json()
+    )
+    assert client.get("/senses", params={"word": "."}).status_code in (200, 404)

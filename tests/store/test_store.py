@@ -277,3 +277,16 @@ def test_opening_many_sentences_reads_next_to_nothing(tmp_path: Path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 200_000  # 30,000 keys alone would be 480,000
+
+
+def test_as_many_vectors_as_words_are_asked_for(tmp_path: Path, tiny_embedder: Embedder):
+    store = Store.create(tmp_path / "s", tiny_embedder)
+    (found,) = tiny_embedder.embed([["My", "bank"]])
+    with pytest.raises(InputError, match="2 words with 1 vectors a layer"):
+        store.add([Embedding(found.words, found.layers[:, :1], None)])
+
+
+@pytest.mark.parametrize("weights", ["mix:nan,0.5,0.5", "mix:inf,0,0"])
+def test_a_mix_of_no_numbers_is_refused(tmp_path: Path, tiny_embedder: Embedder, weights: str):
+    with pytest.raises(ConfigError, match="finite"):
+        Store.create(tmp_path / "s", tiny_embedder, keep=weights)

@@ -145,6 +145,13 @@ def test_a_record_made_up_by_an_enemy_reads_nothing_it_should_not(folder: Path):
     assert readable(store) == N - 1
 
 
+@pytest.mark.parametrize("name", ["words.txt", "sentences.bin"])
+def test_going_through_a_store_does_not_pass_over_what_is_gone(folder: Path, name: str):
+    (folder / name).write_bytes(b"")
+    with pytest.raises(FormatError, match=name):
+        list(Store.open(folder))
+
+
 def test_a_lost_projection_is_named(tmp_path: Path):
     projection = Projection.learn(waves().stream(sentences(20)), 4)
     store = Store.create(tmp_path / "s", waves(), keep=projection)

@@ -21,9 +21,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # a corpus is not to move the cu
 def line(use: "Use", width: int) -> Text:
     """`width` places wide, the word highlighted and always beginning at the same place."""
     left_room = (width * 9) // 20
-    left = _last(_shown(use.words[: use.position]), left_room - 1)
-    word = _first(_shown([use.word]), width - left_room - 1)  # and a space
-    right = _first(_shown(use.words[use.position + 1 :]), width - left_room - cell_len(word) - 1)
+    left = _last(shown(use.words[: use.position]), left_room - 1)
+    word = _first(shown([use.word]), width - left_room - 1)  # and a space
+    right = _first(shown(use.words[use.position + 1 :]), width - left_room - cell_len(word) - 1)
     padding = " " * (left_room - 1 - cell_len(left))
     return Text.assemble(padding, left, " ", (word, "bold reverse"), " ", right)
 
@@ -40,7 +40,7 @@ def layer_of(value: str) -> "Layer":
         ) from None
 
 
-def _shown(words: "tuple[str, ...] | list[str]") -> str:
+def shown(words: "tuple[str, ...] | list[str]") -> str:
     return _CONTROL.sub("·", " ".join(words).encode("utf-8", "replace").decode())
 
 

@@ -56,7 +56,7 @@ def _show(near: "list[Neighbor]", static: "list[StaticNeighbor]") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from elmore.cli.concordance import line
+    from elmore.cli.concordance import line, shown
 
     console = Console(highlight=False)
     table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
@@ -68,6 +68,6 @@ def _show(near: "list[Neighbor]", static: "list[StaticNeighbor]") -> None:
         table.add_row(
             f"{hit.score:.3f}" if hit else "",
             line(hit.use, console.width - 2 - len("cosine") - _BESIDE) if hit else "",
-            Text(static[i].word) if i < len(static) else "",
+            Text(shown([static[i].word])) if i < len(static) else "",
         )
     console.print(table)

@@ -18,7 +18,7 @@ def senses(
     from rich.console import Console
     from rich.text import Text
 
-    from elmore.cli.concordance import layer_of, line
+    from elmore.cli.concordance import layer_of, line, shown
     from elmore.search.index import Index
 
     index = Index.open(folder)
@@ -26,9 +26,9 @@ def senses(
     console = Console(highlight=False)
     for number, sense in enumerate(found.senses, start=1):
         about = f", {sense.size / found.n_uses:.0%} of {found.n_uses:,} uses"
-        told = f": {', '.join(sense.characteristic)}" if sense.characteristic else ""
+        told = f": {shown([', '.join(sense.characteristic)])}" if sense.characteristic else ""
         console.print(Text.assemble((f"{found.word} {number}", "bold"), about, told))
         for use in sense.typical:
             console.print(line(use, console.width - 1), no_wrap=True, crop=True)
     static = ", ".join(near.word for near in index.static_neighbors(found.word))
-    console.print(Text.assemble(("without context", "bold"), f": {static}"))
+    console.print(Text.assemble(("without context", "bold"), f": {shown([static])}"))

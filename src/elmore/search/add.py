@@ -37,7 +37,7 @@ def _new(
     segments, given = writer.segments(), set[bytes]()
     for read in read_all(sentences):
         key = writer.key(read.packed)
-        if read.packed in given or any(s.find(key, read.packed) is not None for s in segments):
+        if read.packed in given or any(s.find(key, read.packed) for s in segments):
             continue
         given.add(read.packed)
         ahead.append(read)

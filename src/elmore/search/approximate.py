@@ -13,7 +13,7 @@ import numpy as np
 
 from elmore.atomic import atomic_folder
 from elmore.embedder import Vectors
-from elmore.errors import InputError
+from elmore.errors import FormatError, InputError
 from elmore.search.manifest import Manifest
 from elmore.search.segment import Ints, Segment
 from elmore.search.space import Query, equal_mix, one_layer, unit
@@ -99,7 +99,12 @@ class Approximate:
     def _index(self, name: str) -> Any:
         with self._loading:
             if name not in self._loaded:
-                self._loaded[name] = faiss().read_index(str(self._folder / name))
+                try:
+                    self._loaded[name] = faiss().read_index(str(self._folder / name))
+                except RuntimeError:
+                    raise FormatError(
+                        f"{self._folder / name}: missing or damaged; `compact` makes it again."
+                    ) from None
             return self._loaded[name]
 
 

@@ -9,6 +9,7 @@ index.senses("bank")
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,7 +107,7 @@ class Index:
     @cached_property
     def words(self) -> list[str]:
         """Every word that has uses, in alphabetical order."""
-        return sorted({word for segment in self._segments for word in segment.words})
+        return sorted({word for segment in self._segments for word in segment.live_words})
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -172,9 +173,10 @@ class Index:
             return list(self._chosen(hits, k, passed, distinct))
         n = max(_CANDIDATES, 4 * k)
         while True:
+            n = min(n, self.n_uses)
             hits = nearest(self._segments, self._approximate, query, n)
             found = list(self._chosen(hits, k, passed, distinct))
-            if len(found) == k or len(hits) < n:
+            if len(found) == k or n == self.n_uses:
                 return found
             n *= 4
 
@@ -198,11 +200,10 @@ class Index:
         names: dict[str, int] = {}
         parts = []
         for segment in self._segments:
-            new = [i for i, word in enumerate(segment.words) if word not in names]
-            for i in new:
-                names[segment.words[i]] = len(names)
-            parts.append(segment.static[new].astype(np.float32))
-        table = np.concatenate(parts)
+            new = [word for word in segment.live_words if word not in names]
+            names.update(zip(new, count(len(names)), strict=False))
+            parts += [segment.static_vector(word) for word in new]
+        table = np.stack(parts) if parts else np.zeros((0, self.manifest.dim), np.float32)
         return names, unit(table - table.mean(axis=0))
 
     # Senses -------------------------------------------------------------------------------------
@@ -268,8 +269,7 @@ class Index:
         deleted = 0
         with Writer(self.path) as writer:
             for i, segment in enumerate(writer.segments()):
-                places = [segment.find(writer.key(packed), packed) for packed in wanted]
-                found = [place for place in places if place is not None]
+                found = [n for packed in wanted for n in segment.find(writer.key(packed), packed)]
                 if found:
                     writer.delete(i, found)
                 deleted += len(found)

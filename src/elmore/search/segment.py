@@ -128,6 +128,14 @@ class Segment:
         if codec.precision == "int8":
             self.scales = [self._array(scales_name(i), np.float32, (n, 1)) for i in layers]
         self.live = self._live(folder)
+        self._check()
+
+    def _check(self) -> None:
+        """What leads from one file into another leads somewhere."""
+        ends = (self.groups, self.state.uses, GROUPS), (self._offsets, len(self._text), OFFSETS)
+        for places, end, name in ends:
+            if places[0] != 0 or places[-1] > end or (np.diff(places) < 0).any():
+                raise FormatError(f"{self.folder / name}: damaged; build the index again.")
 
     @cached_property
     def words(self) -> list[str]:
@@ -140,6 +148,10 @@ class Segment:
     def __contains__(self, word: str) -> bool:
         """It has uses that are not deleted."""
         return word in self._number and (self.live is None or len(self.rows(word)) > 0)
+
+    @cached_property
+    def live_words(self) -> list[str]:
+        return self.words if self.live is None else [word for word in self.words if word in self]
 
     def rows(self, word: str) -> Ints:
         """The uses of a word, without the deleted ones."""
@@ -176,12 +188,14 @@ class Segment:
     def sentence(self, sentence: int) -> tuple[str, ...]:
         return tuple(unpack(self.packed(sentence)))
 
-    def find(self, key: int, packed: bytes) -> int | None:
-        """The number of a sentence that is not deleted."""
-        for number in np.flatnonzero(self.keys == np.uint64(key)).tolist():
-            if self.packed(number) == packed and (self.live is None or self.live[number]):
-                return int(number)
-        return None
+    def find(self, key: int, packed: bytes) -> list[int]:
+        """The numbers of a sentence, which a corpus may repeat; not of deleted ones."""
+        numbers = np.flatnonzero(self.keys == np.uint64(key)).tolist()
+        return [
+            number
+            for number in numbers
+            if self.packed(number) == packed and (self.live is None or self.live[number])
+        ]
 
     def _live(self, folder: Path) -> NDArray[np.bool_] | None:
         """Which sentences are not deleted; None: all."""
@@ -189,7 +203,10 @@ class Segment:
             return None
         path = folder / deleted_name(self.state)
         live = np.ones(self.state.sentences, np.bool_)
-        live[np.frombuffer(path.read_bytes(), np.int64)] = False
+        deleted = np.frombuffer(path.read_bytes(), np.int64)
+        if len(deleted) and not 0 <= deleted.min() <= deleted.max() < len(live):
+            raise FormatError(f"{path}: damaged; build the index again.")
+        live[deleted] = False
         return live
 
     def _array(self, name: str, kind: Any, shape: tuple[int, ...]) -> Any:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from elmore.embedder import Vectors
-from elmore.errors import ConfigError, InputError
+from elmore.errors import ConfigError, FormatError, InputError
 from elmore.search.manifest import Manifest
 from elmore.store.keep import Keep, KeepLayers, described, select
 
@@ -50,13 +50,14 @@ class Space:
             return equal_mix(n_kept)
         if isinstance(layer, int):
             return one_layer(self._place(layer), n_kept)
-        weights = np.asarray(layer, np.float32)
+        weights = np.asarray(layer, np.float64)
         if weights.shape != (n_kept,) or not np.isfinite(weights).all() or not weights.any():
             raise ConfigError(
                 f"layer is {list(layer)}; expected {n_kept} weights, one for each kept layer, "
                 "not all of them 0."
             )
-        return weights
+        # cosines do not ask how large they are, and float32 could not multiply any size
+        return np.asarray(weights / np.abs(weights).max(), np.float32)
 
     def _place(self, layer: int) -> int:
         numbers = self.keep.numbers if isinstance(self.keep, KeepLayers) else ()
@@ -98,5 +99,10 @@ def unit(vectors: Vectors) -> Vectors:
 
 def read_space(folder: Path, manifest: Manifest) -> Space:
     shape = (manifest.n_kept, manifest.dim)
-    centre = np.frombuffer((folder / CENTRE).read_bytes(), np.float32).reshape(shape)
+    data = (folder / CENTRE).read_bytes()
+    if len(data) != 4 * shape[0] * shape[1]:
+        raise FormatError(
+            f"{folder / CENTRE}: {len(data)} bytes; expected {shape} float32 numbers."
+        )
+    centre = np.frombuffer(data, np.float32).reshape(shape)
     return Space(manifest.keep, centre, manifest.n_layers)

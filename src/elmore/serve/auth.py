@@ -15,7 +15,7 @@ class Lock:
 
     def __init__(self, key: SecretStr | None):
         # Digests are of one length, so not even the key's own can be timed.
-        self._digest = None if key is None else sha256(key.get_secret_value().encode()).digest()
+        self._digest = None if key is None else _digest(key)
 
     def opens(self, path: str, headers: Headers) -> bool:
         if self._digest is None or path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
@@ -23,3 +23,8 @@ class Lock:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         digest = sha256(given.strip().encode("latin-1")).digest()  # the bytes that were sent
         return hmac.compare_digest(digest, self._digest) and scheme.lower() == "bearer"
+
+
+def _digest(key: SecretStr) -> bytes:
+    """Of its bytes as the environment has them; spaces around it are nobody's intention."""
+    return sha256(key.get_secret_value().strip().encode("utf-8", "surrogateescape")).digest()

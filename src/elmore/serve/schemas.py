@@ -50,7 +50,7 @@ Weight = Annotated[float, Field(ge=-MAX_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=Fal
 LayerNumber = Annotated[int, Field(ge=0, le=999), WHOLE]
 Layer = LayerNumber | Literal["mix"]
 Weights = Annotated[
-    list[Weight] | None,
+    Annotated[list[Weight], Field(fail_fast=True)] | None,
     Field(description="Shares of the layers in the mix, one a layer; equal when left out."),
 ]
 Span = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -95,7 +95,7 @@ class WordsAnswer(_Answer):
 
 
 class EmbedRequest(_Request):
-    sentences: list[Sentence]
+    sentences: Annotated[list[Sentence], Field(fail_fast=True)]
     layers: Literal["all", "mix"] | LayerNumber = "all"
     weights: Weights = None
     gamma: Weight = Field(default=1.0, description="The scale of the mix.")
@@ -139,7 +139,10 @@ class OpenAIRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True)
 
-    input: Annotated[Text, Field(min_length=1)] | Annotated[list[Sentence], Field(min_length=1)]
+    input: (
+        Annotated[Text, Field(min_length=1)]
+        | Annotated[list[Sentence], Field(min_length=1, fail_fast=True)]
+    )
     model: str = Field(default="", description="Any; the answer names the model that is served.")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[int, Field(ge=1), WHOLE] | None = Field(

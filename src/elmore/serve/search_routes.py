@@ -33,6 +33,17 @@ async def neighbors(
     return await unless_gone(request, found)
 
 
+@router.get("/senses", response_model=SensesAnswer, responses=documented(401, 404, 422, 429))
+async def senses_of(
+    request: Request,
+    server: TheServer,
+    word: Annotated[str, Query(min_length=1)],
+    layer: Annotated[Layer, Query()] = "mix",
+) -> Response:
+    """The same for any word: clients fold `.` and `..` out of a path."""
+    return await senses(request, server, word, layer)
+
+
 @router.get(
     "/senses/{word:path}", response_model=SensesAnswer, responses=documented(401, 404, 422, 429)
 )

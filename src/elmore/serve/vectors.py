@@ -28,6 +28,8 @@ def choose(
     """(L, n, D) -> (K, n, D), or an error that says why not."""
     if weights is not None and layers != "mix":
         raise ConfigError(f"weights are those of a mix, but the layer asked for is {layers!r}.")
+    if gamma != 1.0 and layers != "mix":
+        raise ConfigError(f"gamma is that of a mix, but the layer asked for is {layers!r}.")
     if layers == "mix":
         return _mixer(weights, n_layers, gamma)
     if layers != "all" and layers >= n_layers:

@@ -3,6 +3,7 @@ projection. Each kind is a config that the manifest remembers.
 """
 
 # L layers of the model, K layers kept, n words, D vector dim
+import math
 import re
 from collections.abc import Sequence
 from typing import Annotated, Literal, cast
@@ -113,6 +114,8 @@ def _learnt(mix: ScalarMix) -> KeepMix:
 def _checked_mix(mix: KeepMix, n_layers: int) -> KeepMix:
     if len(mix.weights) != n_layers:
         raise ConfigError(f"{len(mix.weights)} mix weights given for {n_layers} layers.")
+    if not all(math.isfinite(number) for number in (*mix.weights, mix.gamma)):
+        raise ConfigError(f"A mix of {mix.weights} times {mix.gamma}; expected finite numbers.")
     return mix
 
 

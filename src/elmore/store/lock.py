@@ -2,7 +2,6 @@
 leaves nothing to clean up; the file only says who it is.
 """
 
-import errno
 import json
 import os
 import socket
@@ -14,15 +13,10 @@ from elmore.atomic import cannot_write
 from elmore.errors import ConfigError, InputError
 
 LOCK = "lock"
-_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class BusyError(InputError):
     """Somebody else is writing to the store."""
-
-
-class ReadOnlyError(InputError):
-    """The store can be read, and nothing can be added to it."""
 
 
 class Lock:
@@ -38,8 +32,7 @@ class Lock:
         try:
             self._file: IO[bytes] = (folder / LOCK).open("a+b")
         except OSError as error:
-            said = cannot_write(folder, error)
-            raise ReadOnlyError(str(said)) if error.errno in _NO_RIGHT else said from None
+            raise cannot_write(folder, error) from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

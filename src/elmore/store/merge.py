@@ -52,7 +52,7 @@ def merge(paths: list[Path], target: Path, watch: Watch = lambda _: None) -> Mer
 
 
 def _copy(source: Snapshot, writer: Writer, report: MergeReport, watch: Watch) -> None:
-    for number in range(source.n_records):
+    for number in range(source.manifest.sentences):
         damage = sentence_damage(source, number)
         if damage is not None:
             report.left_out.append((source.folder, damage))

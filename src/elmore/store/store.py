@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from elmore.embedder import Embedder, Embedding, Sentence, Vectors
-from elmore.errors import ConfigError, InputError
+from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.layers import LayerStates
 from elmore.store import fill
 from elmore.store.fill import FillProgress, Watch
@@ -25,7 +25,7 @@ from elmore.store.precision import PRECISIONS, Precision, Stored
 from elmore.store.projection import Projection
 from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot
-from elmore.store.verify import Verdict, verify
+from elmore.store.verify import Verdict, verify, words_damage
 from elmore.store.words import Read, pack, read_all, read_sentence, shown
 from elmore.store.writer import Writer, create_folder
 
@@ -172,7 +172,11 @@ class Store:
     def __iter__(self) -> Iterator[Embedding]:
         """Every sentence, in the order they were stored."""
         snapshot = self._snapshot
-        for number in range(snapshot.n_records):
+        for number in range(snapshot.manifest.sentences):
+            if (damage := words_damage(snapshot, number)) is not None:
+                raise FormatError(
+                    f"{self.path}: {damage}; copy the others with `elmore store merge`."
+                )
             yield snapshot.embedding(snapshot.record(number))
 
     def refresh(self) -> None:
@@ -230,6 +234,11 @@ class Store:
             )
 
     def _add(self, writer: Writer, embedding: Embedding) -> bool:
+        if embedding.layers.shape[1] != len(embedding.words):
+            raise InputError(
+                f"{shown(embedding.words)}: {len(embedding.words)} words with "
+                f"{embedding.layers.shape[1]} vectors a layer; expected one a word."
+            )
         packed = pack(embedding.words)
         key = writer.snapshot.keys.of(packed)
         if writer.has(key):

@@ -75,20 +75,28 @@ def _file(snapshot: Snapshot, name: str, state: FileState) -> str | None:
 
 def _sentences(snapshot: Snapshot) -> Iterator[Damage]:
     for number in range(snapshot.manifest.sentences):
-        if number >= snapshot.n_records:
-            yield Damage(RECORDS, "its record is cut off", number)
-        elif (damage := sentence_damage(snapshot, number)) is not None:
+        if (damage := sentence_damage(snapshot, number)) is not None:
             yield damage
+
+
+def words_damage(snapshot: Snapshot, number: int) -> Damage | None:
+    """What is wrong with one sentence's record or words, if something is."""
+    if number >= snapshot.n_records:
+        return Damage(RECORDS, "its record is cut off", number)
+    if not is_sound(snapshot.records, number):
+        return Damage(RECORDS, "its record has changed", number)
+    record = snapshot.record(number)
+    if zlib.crc32(snapshot.packed(record)) != record.text_crc:
+        return Damage(WORDS, "its words have changed", number)
+    return None
 
 
 def sentence_damage(snapshot: Snapshot, number: int) -> Damage | None:
     """What is wrong with one sentence, if something is."""
-    if not is_sound(snapshot.records, number):
-        return Damage(RECORDS, "its record has changed", number)
+    if (damage := words_damage(snapshot, number)) is not None:
+        return damage
     record = snapshot.record(number)
     packed = snapshot.packed(record)
-    if zlib.crc32(packed) != record.text_crc:
-        return Damage(WORDS, "its words have changed", number)
     try:
         block: Any = snapshot.block(record).numpy()
     except FormatError:

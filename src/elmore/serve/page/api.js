@@ -21,7 +21,7 @@ export const api = {
   neighbors: (query, signal) => post("neighbors", query, signal).catch(asUnknown),
   similarity: (pair, signal) => post("similarity", pair, signal),
   senses: ({ word, layer }, signal) =>
-    get(`senses/${encodeURIComponent(word)}?layer=${layer}`, signal),
+    get(`senses?word=${encodeURIComponent(word)}&layer=${layer}`, signal),
 };
 
 /** Requests of one panel: a new one makes the one before it void. */
