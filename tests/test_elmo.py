@@ -284,3 +284,39 @@ def test_other_numbers_than_float32_go_the_plain_way(checkpoint: Checkpoint):
     elmo = Elmo(checkpoint).double()
     assert elmo._engine() is None
     assert layers_of(elmo).dtype == torch.float64
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+def test_a_model_of_two_kinds_of_numbers_does_not_reach_the_kernel(
+    checkpoint: Checkpoint, kind: torch.dtype
+):
+    elmo = Elmo(checkpoint)
+    layers_of(elmo)
+    elmo.bilm.context.to(kind)
+    assert elmo._engine() is None
+
+
+def test_autocast_does_not_round_what_is_kept(checkpoint: Checkpoint):
+    expected = layers_of(Elmo(checkpoint))
+    elmo = Elmo(checkpoint)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = layers_of(elmo)
+    assert torch.equal(inside, expected)
+    assert torch.equal(layers_of(elmo), expected)
+
+
+def test_what_is_written_past_pytorch_is_seen_after_forgetting(checkpoint: Checkpoint):
+    elmo = Elmo(checkpoint)
+    before = layers_of(elmo)
+    for parameter in elmo.bilm.parameters():
+        parameter.data.mul_(0.5)
+    elmo.forget()
+    assert not torch.equal(layers_of(elmo), before)
+
+
+def test_a_bilm_frozen_in_mid_training_is_in_evaluation_mode(checkpoint: Checkpoint):
+    elmo = Elmo(checkpoint, fine_tune=True).train()
+    assert elmo.bilm.training
+    elmo.bilm.requires_grad_(False)
+    layers_of(elmo)
+    assert not elmo.bilm.training

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.embedder import Sentence, read_words
-from elmore.engine.engine import Engine
+from elmore.engine.engine import Engine, is_plain
 from elmore.errors import ConfigError
 from elmore.models.layers import LayerStates
 from elmore.nn.scalar_mix import ScalarMix
@@ -104,14 +104,19 @@ class Elmo(nn.Module):
     def _engine(self) -> Engine | None:
         """The fast way, for a biLM that nothing trains, on a CPU; made anew when its weights have
         changed."""
-        like = next(self.bilm.parameters())
-        if self._learns or like.device.type != "cpu" or like.dtype != torch.float32:
+        unseen = any(p.is_inference() for p in self._all())  # changes of theirs are not counted
+        if torch.compiler.is_compiling() or unseen or self._learns or not is_plain(self.bilm):
             self._made = None
             return None
-        weights = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in self._all())
+        self.bilm.eval()
+        weights = tuple((p.data_ptr(), p._version) for p in self._all())
         if self._made is None or self._made[0] != weights:
             self._made = weights, Engine(self.bilm, self.speller)
         return self._made[1]
+
+    def forget(self) -> None:
+        """To be called when weights of a frozen biLM were written past PyTorch, by `.data`."""
+        self._made = None
 
     def _all(self) -> Iterator[Tensor]:
         yield from self.bilm.parameters()

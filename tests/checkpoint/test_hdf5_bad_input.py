@@ -255,11 +255,26 @@ def test_a_tensor_that_is_something_else(tiny: Tiny, change: Change, found: str)
     says(complaint(tiny), tiny.weights, f"{CELL}/B", found, "float32 of shape (48,)")
 
 
-def test_a_dangling_link(tiny: Tiny):
+@pytest.mark.parametrize("kind", ["soft", "external", "storage", "virtual"])
+def test_weights_that_lie_elsewhere_are_not_fetched(tiny: Tiny, tmp_path: Path, kind: str):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"root:x:0:0" * 1000)
     with h5py.File(tiny.weights, "a") as file:
         del file["char_embed"]
-        file["char_embed"] = h5py.SoftLink("/nowhere")
-    says(complaint(tiny), tiny.weights, "char_embed", "missing", "(261, 4)")
+        match kind:
+            case "soft":
+                file["char_embed"] = h5py.SoftLink("/nowhere")
+            case "external":
+                file["char_embed"] = h5py.ExternalLink(str(secret), "/char_embed")
+            case "storage":
+                file.create_dataset(
+                    "char_embed", (261, 4), "f4", external=[(str(secret), 0, 261 * 16)]
+                )
+            case "virtual":
+                layout = h5py.VirtualLayout((261, 4), "f4")
+                layout[...] = h5py.VirtualSource(str(secret), "x", (261, 4), "f4")
+                file.create_virtual_dataset("char_embed", layout)
+    says(complaint(tiny), tiny.weights, "char_embed", "lies elsewhere")
 
 
 @pytest.mark.parametrize("rows", [2**26, 2**40, 2**60])

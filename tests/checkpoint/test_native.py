@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -247,3 +248,17 @@ def test_a_softmax_that_does_not_fit(folder: Path):
     assert "holds ['weight']; expected 'bias' and 'weight'" in complaint(folder, softmax=True)
     save_file({"weight": torch.zeros(4, 8), "bias": torch.zeros(4)}, path)
     assert "9 words, but the model's softmax has 4 rows" in complaint(folder, softmax=True)
+
+
+@pytest.mark.parametrize(("bad", "said"), [(float("nan"), "infinite or none"), (None, "I64")])
+def test_weights_that_are_no_numbers_are_refused(
+    tiny_model: Path, tmp_path: Path, bad: Any, said: str
+):
+    shutil.copytree(tiny_model, tmp_path / "m")
+    path = tmp_path / "m" / "model.safetensors"
+    tensors = load_file(path)
+    name = next(iter(tensors))
+    tensors[name] = tensors[name].long() if bad is None else tensors[name].fill_(bad)
+    save_file(tensors, path)
+    with pytest.raises(FormatError, match=said):
+        read_native(tmp_path / "m")

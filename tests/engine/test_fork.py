@@ -27,6 +27,28 @@ print("same")
 """
 
 
+WHILE_AT_WORK = """
+import os, sys, threading
+from elmore import Embedder
+
+elmo = Embedder.load(sys.argv[1])
+elmo.embed([["a"]])
+elmo.engine._lock.acquire()  # as by another thread that is embedding now
+child = os.fork()
+if not child:
+    elmo.embed([["My", "bank"]])
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
+def test_a_child_forked_while_a_thread_embeds_does_not_wait_for_it(tiny_model: Path):
+    command = [sys.executable, "-c", WHILE_AT_WORK, str(tiny_model)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "0\n", done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
 def test_a_forked_child_embeds_too(tiny_model: Path):
     command = [sys.executable, "-c", SCRIPT, str(tiny_model)]

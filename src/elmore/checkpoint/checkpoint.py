@@ -75,6 +75,11 @@ def build_model(config: BiLMConfig, tensors: Mapping[str, Tensor], source: str) 
     except (RuntimeError, TypeError, OverflowError):  # sizes past what an int64 can count
         raise FormatError(f"{source}: its config calls for tensors no machine can hold.") from None
     check_tensors({name: tuple(p.shape) for name, p in model.state_dict().items()}, tensors, source)
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise FormatError(
+                f"{source}: '{name}' holds a number that is infinite or none; damaged."
+            )
     model.load_state_dict(dict(tensors), assign=True)
     return model.requires_grad_(False).eval()
 

@@ -90,6 +90,7 @@ class _Datasets:
         self.file, self.path = file, path
         self.judge = judge  # who says which shapes: the options' name
         self.taken: set[str] = set()
+        self._empty = 0  # bytes that are declared and hardly stored
 
     def rows(self, name: str) -> int | None:
         item = self._item(name)
@@ -115,8 +116,11 @@ class _Datasets:
                 f"{self.judge} calls for float32 of shape {shape}. The weights and the "
                 "options are probably from different models."
             )
+        if item.external or item.is_virtual:
+            raise self._elsewhere(name)
         stored = item.id.get_storage_size()
-        if item.nbytes > _BOMB_BYTES and item.nbytes > _BOMB_RATIO * stored:
+        self._empty += max(0, item.nbytes - _BOMB_RATIO * stored)
+        if self._empty > _BOMB_BYTES:
             raise FormatError(
                 f"{self.path}: '{name}' declares {item.nbytes:,} bytes but stores {stored:,}; "
                 "the file is damaged or hostile."
@@ -126,9 +130,17 @@ class _Datasets:
 
     def _item(self, name: str) -> Any:
         try:
+            for end in range(1, len(parts := name.strip("/").split("/")) + 1):
+                link = self.file.get("/".join(parts[:end]), getlink=True)
+                if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
+                    raise self._elsewhere(name)
             return self.file.get(name)
         except _DAMAGE as error:
             raise self._unreadable(name, error) from None
+
+    def _elsewhere(self, name: str) -> FormatError:
+        """Weights are in the file itself; what is not might be anybody's."""
+        return FormatError(f"{self.path}: '{name}' lies elsewhere, by a link or in another file.")
 
     def _unreadable(self, name: str, error: Exception) -> FormatError:
         reason = f"cannot be read ({_brief(error)}); the file is damaged."

@@ -29,6 +29,7 @@ from elmore.nn.word_char import WordCharConfig
 from elmore.text.dictionary import DictionarySpeller, dictionary_lines, read_dictionary
 from elmore.text.vocabulary import Vocabulary
 
+_FLOATS = ("F64", "F32", "F16", "BF16")
 CONFIG, MODEL, SOFTMAX, VOCABULARY = (
     "config.json", "model.safetensors", "softmax.safetensors", "vocab.txt",
 )  # fmt: skip
@@ -162,6 +163,9 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
+            for name in names:
+                if (kind := file.get_slice(name).get_dtype()) not in _FLOATS:
+                    raise FormatError(f"{path}: '{name}' is {kind}; expected one of {_FLOATS}.")
             # Copied: mapped tensors may lie unaligned, and then products round otherwise.
             return {name: file.get_tensor(name).to(torch.float32, copy=True) for name in names}
     except (OSError, SafetensorError) as error:

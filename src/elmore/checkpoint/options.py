@@ -15,6 +15,7 @@ from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
 from elmore.text.characters import N_CHARACTER_IDS
 
+_MAX_BYTES = 1 << 24
 _WHEN_ABSENT: dict[str, Any] = {
     "use_skip_connections": False,
     "n_highway": 0,
@@ -24,6 +25,8 @@ _WHEN_ABSENT: dict[str, Any] = {
 
 def read_options(path: Path) -> dict[str, Any]:
     try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise FormatError(f"{path}: over {_MAX_BYTES >> 20} MiB; expected a small JSON file.")
         options = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -50,6 +50,8 @@ def shipped_names() -> list[str]:
 
 def find_source(source: str | Path, options: str | Path | None = None) -> Source:
     """Decide what `source` is, or say what was looked for."""
+    if not str(source):
+        raise InputError("The model's name is empty; expected a shipped name, a folder or a file.")
     path = Path(source)
     if str(source) in shipped_names():
         return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))

@@ -2,6 +2,7 @@
 code: only torch's restricted reader ever sees them, and what it returns is checked once more.
 """
 
+import mmap
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -87,6 +88,7 @@ def read_torch_file(path: Path) -> dict[str, Tensor]:
 def _load(path: Path) -> object:
     try:
         is_zip = _is_plain_zip(path)
+        _refuse_room(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, about its own older formats
             return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
@@ -99,6 +101,13 @@ def _load(path: Path) -> object:
         raise FormatError(
             f"{path}: not a readable file of PyTorch tensors ({first}). Nothing in it was run."
         ) from None
+
+
+def _refuse_room(path: Path) -> None:
+    """PyTorch's reader makes a bytearray of any size that a pickle names; tensors need none."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data.find(b"bytearray") >= 0:
+            raise FormatError(f"{path}: names bytearray; expected tensors only. Nothing was run.")
 
 
 def _is_plain_zip(path: Path) -> bool:

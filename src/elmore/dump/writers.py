@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.dump.windows import Item, SentenceMap, Window
+from elmore.errors import InputError
 from elmore.hdf5_file import Disk
 
 MAP = "sentence_to_index"
+_MAX_NAME = 65_535 - len(".npy")  # bytes of a name in a zip
 SENTENCE = "sentence"  # the attribute that keeps a sentence whose key had to be altered
 
 
@@ -97,6 +99,11 @@ class NpzWriter:
             self._write(MAP, np.array([sentence_map]))
 
     def _write(self, key: str, array: NDArray[Any]) -> None:
+        if len(key.encode()) > _MAX_NAME:
+            raise InputError(
+                f"A sentence of {len(key.encode()):,} bytes ({key[:40]!r}…) cannot be a key in "
+                f".npz: {_MAX_NAME:,} at most; leave --use-sentence-keys out."
+            )
         with self._archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
             np.lib.format.write_array(member, array, allow_pickle=False)
 

@@ -4,9 +4,12 @@ the steps over the marks are the same for every sentence and are taken once; the
 run side by side.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from numpy.typing import NDArray
@@ -46,6 +49,11 @@ def check_precision(
     return "int8"
 
 
+def is_plain(model: BiLM) -> bool:
+    """All of it in float32 on a CPU, as the kernel reads it."""
+    return all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
+
+
 def describe() -> str:
     """Which engine runs LSTM models on this machine's CPU, and why."""
     match find_kernel():
@@ -68,13 +76,11 @@ class Engine:
     ):
         """`kernel` is found unless it is given."""
         found = find_kernel() if kernel is None else kernel
-        like = next(model.parameters())
-        fits = (
-            isinstance(found, Kernel) and like.device.type == "cpu" and like.dtype == torch.float32
-        )
-        usable = found if isinstance(found, Kernel) and fits else None
+        usable = found if isinstance(found, Kernel) and is_plain(model) else None
+        self._device = next(model.parameters()).device.type
         self._lock = Lock()  # the tables of known words are shared by all callers
-        with torch.inference_mode():
+        _ENGINES.add(self)
+        with self._exactly():
             words = WordVectors(model.words, model.config.words.dim, speller, usable)
             self._inner = (
                 _lstm_engine(model.context, words, precision, usable)
@@ -88,7 +94,7 @@ class Engine:
     ) -> list[NDArray[Any]]:
         """(layers, words, dim) of each sentence, which depends on that sentence alone."""
         done: dict[int, NDArray[Any]] = {}
-        with self._lock, torch.inference_mode():
+        with self._lock, self._exactly():
             self._begin()
             for batch in batches_by_length([len(words) for words in sentences], batch_words):
                 layers = self._inner.embed([sentences[i] for i in batch])
@@ -100,7 +106,7 @@ class Engine:
     ) -> tuple[list[NDArray[Any]], LSTMState]:
         """Sentence i goes on from row i of `state`; an LSTM's rows after it come back too."""
         assert isinstance(self._inner, LSTMEngine)  # a Transformer has no state to give
-        with self._lock, torch.inference_mode():
+        with self._lock, self._exactly():
             self._begin()
             return self._inner.embed_on(sentences, state)
 
@@ -108,6 +114,12 @@ class Engine:
         """As if no word had been seen yet; changes how long the next call takes, nothing else."""
         with self._lock:
             self._inner.forget()
+
+    @contextmanager
+    def _exactly(self) -> Iterator[None]:
+        """In the model's own numbers, also where the caller would have them rounded."""
+        with torch.inference_mode(), torch.autocast(self._device, enabled=False):
+            yield
 
     def _begin(self) -> None:
         """The same call gives the same bits, whatever was asked before: a word is remembered from
@@ -125,3 +137,17 @@ def _lstm_engine(
         return LSTMEngine(context, words, [TorchLayer(layer) for layer in layers], n_gates)
     native = [NativeLayer(layer, kernel, precision, first=i == 0) for i, layer in enumerate(layers)]
     return LSTMEngine(context, words, native, native[0].n_gates)
+
+
+_ENGINES: WeakSet[Engine] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Another thread may have been at work in them, and is not here to let go or to finish."""
+    for engine in list(_ENGINES):
+        engine._lock = Lock()
+        engine._inner.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

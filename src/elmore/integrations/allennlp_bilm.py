@@ -75,7 +75,7 @@ class ElmoBiLm(nn.Module):
 
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoBiLmOutput:
         """inputs (B, T, C), or word_inputs (B, T) into `vocab_to_cache` with 0 for no word."""
-        ids = self._character_ids(inputs, word_inputs)
+        ids = self._character_ids(inputs, word_inputs).long()
         n_rows, n_words = ids.shape[:2]
         lengths = _lengths(_is_word(ids))  # (B,)
         marked = nn.functional.pad(ids, (0, 0, 1, 1))  # (B, T + 2, C)

@@ -30,7 +30,7 @@ class CharCNNConfig(BaseModel):
     """(width, count) of each convolution."""
     activation: Literal["relu", "tanh"] = "relu"
     n_highway: int = Field(default=2, ge=0, le=1000)
-    max_characters: int = Field(default=50, ge=3)
+    max_characters: int = Field(default=50, ge=3, le=1000)
     """Longer words are cut; the marks for word begin and end count as two."""
     dim: int = Field(default=512, ge=1)
     project: bool = True
