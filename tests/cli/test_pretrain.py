@@ -311,3 +311,20 @@ def test_evaluating_what_cannot_be_is_refused(
     code = evaluate(run, path, "--carry-state", "--per-sentence")
     assert "exclude each other" in refused(capsys, code)
     assert "no sentence" in refused(capsys, evaluate(run, bad_text(tmp_path, b""))).lower()
+
+
+def test_a_setting_of_errors_is_not_undone_by_the_option(tmp_path: Path):
+    text = tmp_path / "latin.txt"
+    text.write_bytes("café au lait\n".encode("latin-1") * 30)
+    command = [
+        "pretrain",
+        str(text),
+        "--recipe",
+        "examples/tiny.py:tiny",
+        "--steps",
+        "1",
+        "--quiet",
+    ]
+    assert main([*command, "--output", str(tmp_path / "a")]) == 2
+    replacing = ["--set", "reading.errors=replace"]
+    assert main([*command, "--output", str(tmp_path / "b"), *replacing]) == 0

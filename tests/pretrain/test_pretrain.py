@@ -15,7 +15,7 @@ import torch
 from elmore.checkpoint.native import write_native
 from elmore.checkpoint.sources import load, save
 from elmore.embedder import Embedder
-from elmore.errors import ConfigError, InputError
+from elmore.errors import ConfigError, FormatError, InputError
 from elmore.nn.softmax import AdaptiveSoftmax
 from elmore.pretrain import objective as objective_module
 from elmore.pretrain.config import PretrainConfig
@@ -369,3 +369,64 @@ def test_text_without_spaces_is_not_taken_for_words(tmp_path: Path):
     split = tmp_path / "split.txt"
     split.write_text("我们 坐 在 河边 看书 。\n" * 20, encoding="utf-8")
     pretrain([str(split)], str(tmp_path / "split"), config("loop.steps=1"))
+
+
+# What is not this run's ---------------------------------------------------------------------------
+
+
+def test_a_folder_of_something_else_is_left_alone(files: list[Path], tmp_path: Path):
+    folder = tmp_path / "model"
+    write_native(load(make(tmp_path).weights), folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(InputError, match=r"holds config\.json, but no run"):
+        pretrain(files, folder, config())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_run_is_not_resumed_with_other_words(run: Path, files: list[Path], tmp_path: Path):
+    shutil.copytree(run, tmp_path / "run")
+    again = config("loop.steps=31")
+    words = tmp_path / "run" / "vocab.txt"
+    other = tmp_path / "other.txt"
+    other.write_text(words.read_text() + "new\n")
+    with pytest.raises(ConfigError, match="not the vocabulary of"):
+        pretrain(
+            files, tmp_path / "run", again, valid=files[0], vocabulary=other, resume=True
+        )  # fmt: skip
+    words.write_text(other.read_text())
+    with pytest.raises(FormatError, match="is not that of the run"):
+        pretrain(files, tmp_path / "run", again, valid=files[0], resume=True)
+
+
+def test_a_checkpoint_without_its_softmax_is_told(run: Path, files: list[Path], tmp_path: Path):
+    shutil.copytree(run, tmp_path / "run")
+    (checkpoints(tmp_path / "run")[-1] / "softmax.safetensors").unlink()
+    with pytest.raises(FormatError, match="softmax"):
+        pretrain(files, tmp_path / "run", config("loop.steps=31"), valid=files[0], resume=True)
+
+
+def test_words_that_the_corpus_has_not_are_nothing_to_predict(files: list[Path], tmp_path: Path):
+    with pytest.raises(InputError, match="No word of the corpus is seen 1000000 times"):
+        pretrain(files, tmp_path / "run", config("vocabulary.min_count=1000000"))
+    strange = tmp_path / "strange.txt"
+    strange.write_text("<S>\n</S>\n<UNK>\nxyzzy\n")
+    with pytest.raises(InputError, match="none of its words is in the corpus"):
+        pretrain(files, tmp_path / "run", config(), vocabulary=strange)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("pattern", ["", ".", "/", "a**b"])
+def test_no_pattern_at_all_is_told(tmp_path: Path, pattern: str):
+    with pytest.raises(InputError, match="no such file"):
+        pretrain([pattern], tmp_path / "run", config())
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["loop.seed=-1", "loop.clip=Infinity", "loop.optimizer.lr=Infinity", "loop.optimizer.eps=-1",
+     "loop.optimizer.betas=[2,3]", "loop.optimizer.weight_decay=-1", "epochs=1e308"],
+)  # fmt: skip
+def test_numbers_that_make_no_sense_are_refused(setting: str):
+    adam = 'loop.optimizer={"kind": "adamw"}'
+    with pytest.raises(ConfigError):
+        config(adam, setting)

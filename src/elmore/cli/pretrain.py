@@ -39,7 +39,9 @@ def pretrain(
     tokenize: Annotated[
         bool, typer.Option("--tokenize", help="Lines are raw text: split sentences and words.")
     ] = False,
-    errors: Annotated[Errors, typer.Option(help="For bytes that are not UTF-8.")] = Errors.STRICT,
+    errors: Annotated[
+        Errors | None, typer.Option(help="For bytes that are not UTF-8; else as the recipe has it.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Stop after this many steps.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Stop after reading it so often.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop after this much training.")] = None,
@@ -76,7 +78,7 @@ def _config(
     recipe: str,
     settings: list[str],
     tokenize: bool,
-    errors: Errors,
+    errors: Errors | None,
     steps: int | None,
     epochs: float | None,
     minutes: float | None,
@@ -84,7 +86,8 @@ def _config(
     """The recipe, then what the command line changes. One way of ending replaces the recipe's."""
     from elmore.pretrain.recipes import find_recipe, override
 
-    changes = [*settings, f'reading.errors="{errors.value}"']
+    changes = list(settings)
+    changes += [] if errors is None else [f'reading.errors="{errors.value}"']
     changes += ["reading.tokenize=true"] if tokenize else []
     ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
     if any(end is not None for end in ends.values()):

@@ -34,7 +34,7 @@ class PretrainConfig(BaseModel):
     reading: ReadingConfig = ReadingConfig()
     vocabulary: VocabularyConfig = VocabularyConfig()
     loop: LoopConfig = LoopConfig()
-    epochs: float | None = Field(default=None, gt=0)
+    epochs: float | None = Field(default=None, gt=0, le=1e9)
     """Becomes loop.steps once the corpus has been counted."""
     output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On the vectors that predict."""

@@ -42,12 +42,13 @@ from elmore.pretrain.sentences import (
 )
 from elmore.pretrain.static_start import start_softmax
 from elmore.text.tokenize import has_unspaced
-from elmore.text.vocabulary import Vocabulary
+from elmore.text.vocabulary import MARKS, Vocabulary
 from elmore.train.loop import Loop, Progress, Report, checkpoints
 from elmore.train.memory import keep_large_blocks
 from elmore.train.world import World
 
 RUN, VOCABULARY, START = "run.json", "vocab.txt", "softmax-start.safetensors"
+_SOMEBODYS = ("config.json", "log.jsonl", "best", "checkpoints")
 _COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
 
@@ -102,7 +103,9 @@ def pretrain(
         if going_on:
             _refuse_other_data(run, list(corpus), valid, source, output)
             run = _with_new_end(run, config, output)
-        objective = _objective(run, output, world, newest=checkpoints(output)[-1:])
+            _refuse_other_words(vocabulary, output)
+        newest = checkpoints(output)[-1:] if going_on else []
+        objective = _objective(run, output, world, newest)
         loop = Loop(objective, _ending(run, world.size), output, world)
         if going_on:
             loop.resume()
@@ -127,12 +130,17 @@ def _prepare(
     """The run folder: vocabulary and run.json. An old run's folder is not written over."""
     if (output / RUN).exists() and not resume:
         raise InputError(f"{output} holds a run already; add --resume to go on, or remove it.")
+    if not (output / RUN).exists():
+        for name in _SOMEBODYS:
+            if (output / name).exists():
+                raise InputError(f"{output}: holds {name}, but no run; choose another --output.")
     files = find_files(corpus)
     if valid is not None:
         find_files([valid])
     counts = count_words(files, config, counting)
     words = _vocabulary(config, counts, vocabulary, source)
     output.mkdir(parents=True, exist_ok=True)
+    (output / START).unlink(missing_ok=True)  # of a run that was begun and never got anywhere
     with atomic_file(output / VOCABULARY) as path:
         path.write_text("".join(words.lines()), encoding="utf-8")
     if config.softmax_start == "static" and source is None:
@@ -184,6 +192,8 @@ def _vocabulary(
     kept = None if source is None else _fixed_vocabulary(load(source, softmax=True))
     if given is not None:
         words = Vocabulary.read(given)
+        if not any(word in counts.words for word in words.words if word not in MARKS):
+            raise InputError(f"{given}: none of its words is in the corpus; is it the right file?")
         if kept is not None and kept.words != words.words:
             raise ConfigError(
                 f"{given}: not the vocabulary of {source}, whose rows are tied to its own words; "
@@ -193,9 +203,15 @@ def _vocabulary(
     if kept is not None:
         return kept
     wanted = config.vocabulary
-    return Vocabulary.from_counts(
+    found = Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )
+    if len(found) == len(MARKS):
+        raise InputError(
+            f"No word of the corpus is seen {wanted.min_count} times, so there is nothing to "
+            "predict; expected more text, or a lower vocabulary.min_count."
+        )
+    return found
 
 
 def _write_start(
@@ -262,6 +278,13 @@ def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
     return run.model_copy(update={"config": config})
 
 
+def _refuse_other_words(vocabulary: Path | None, output: Path) -> None:
+    if vocabulary is None:
+        return
+    if Vocabulary.read(vocabulary).words != Vocabulary.read(output / VOCABULARY).words:
+        raise ConfigError(f"{vocabulary}: not the vocabulary of {output}; leave out --vocabulary.")
+
+
 def _first_difference(old: Any, new: Any, path: str = "") -> str:
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return f"{path} ({json.dumps(old)} there, {json.dumps(new)} now)"
@@ -294,7 +317,8 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
             f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
         )
     softmax = _softmax(config, checkpoint, len(vocabulary))
-    if checkpoint.softmax is None and (folder / START).exists():
+    begun = config.softmax_start == "static" and run.source is None
+    if checkpoint.softmax is None and begun and (folder / START).exists():
         softmax.load_state_dict(load_file(folder / START))
     model = LanguageModel(checkpoint.model, softmax, config.output_dropout)
     model = _at_home(model.requires_grad_(True).train().to(world.device()))
@@ -343,7 +367,14 @@ def _at_home(model: LanguageModel) -> LanguageModel:
 def _start(run: Run, vocabulary: Vocabulary, newest: list[Path]) -> tuple[Checkpoint, bool]:
     """The run's own weights, a source's, or new ones; and whether a new softmax goes first."""
     if newest:
-        return read_native(newest[0], softmax=True), False  # how far it has come is restored
+        found = read_native(newest[0], softmax=True)
+        if found.softmax is None or found.vocabulary is None:
+            raise FormatError(f"{newest[0]}: its softmax or vocabulary is missing; remove it.")
+        if found.vocabulary.words != vocabulary.words:
+            raise FormatError(
+                f"{newest[0]}: its vocabulary is not that of the run; put {VOCABULARY} back."
+            )
+        return found, False  # how far it has come is restored
     if run.source is None:
         words = run.config.model.words
         if isinstance(words, WordTableConfig) and words.n_words != len(vocabulary):

@@ -46,16 +46,23 @@ class Position:
 
 def find_files(patterns: Iterable[str | Path]) -> list[Path]:
     """Files and globs, sorted; each pattern must find something."""
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for pattern in patterns:
-        path = Path(pattern)
-        root = Path(path.anchor)
-        inside = str(path.relative_to(root)) if path.is_absolute() else str(path)
-        paths = [path] if path.is_file() else sorted(p for p in root.glob(inside) if p.is_file())
+        paths = [Path(pattern)] if Path(pattern).is_file() else _globbed(Path(pattern))
         if not paths:
             raise InputError(f"{pattern}: no such file; expected text, .gz, .xz or .zst files.")
-        found |= dict.fromkeys(paths)
-    return list(found)
+        for path in paths:
+            found.setdefault(path.resolve(), path)  # by whatever names, once
+    return list(found.values())
+
+
+def _globbed(path: Path) -> list[Path]:
+    root = Path(path.anchor)
+    try:
+        inside = str(path.relative_to(root)) if path.is_absolute() else str(path)
+        return sorted(p for p in root.glob(inside) if p.is_file())
+    except (IndexError, ValueError, NotImplementedError):  # no pattern at all
+        return []
 
 
 def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:

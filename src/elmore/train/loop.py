@@ -32,7 +32,7 @@ _TRAINING = "training.pt"
 class LoopConfig(BaseModel):
     """How long, how fast, how often. One of steps and minutes ends the run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     steps: int | None = Field(default=None, ge=1)
     minutes: float | None = Field(default=None, gt=0)
@@ -44,7 +44,7 @@ class LoopConfig(BaseModel):
     loss_scale: float = Field(default=1.0, gt=0)
     """The gradient is that of the mean loss times this; bilm-tf multiplies by its unroll steps."""
     accumulate: int = Field(default=1, ge=1)
-    seed: int = 1
+    seed: int = Field(default=1, ge=0, lt=2**63)
     log_steps: int = Field(default=20, ge=1)
     checkpoint_minutes: float = Field(default=5.0, gt=0)
     valid_steps: int | None = Field(default=None, ge=1)
@@ -340,12 +340,19 @@ def _means(tally: dict[str, float]) -> dict[str, float]:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM end the run after the step under way. The list fills when one comes."""
+    """Ctrl-C and SIGTERM end the run after the step under way, and a second one at once. The list
+    fills when one comes."""
     caught: list[int] = []
     before = {}
+
+    def note(number: int, _: object) -> None:
+        if caught:
+            raise KeyboardInterrupt(number)
+        caught.append(number)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
-            before[number] = signal.signal(number, lambda n, _: caught.append(n))
+            before[number] = signal.signal(number, note)
         except ValueError:  # not the main thread: whoever owns it handles signals
             break
     try:

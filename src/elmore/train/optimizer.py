@@ -9,27 +9,29 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+Share = Annotated[float, Field(ge=0, lt=1)]
+
 
 class AdagradConfig(BaseModel):
     """bilm-tf's optimiser, at its settings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["adagrad"] = "adagrad"
     lr: float = Field(default=0.2, gt=0)
-    initial_accumulator: float = 1.0
+    initial_accumulator: float = Field(default=1.0, ge=0)
 
 
 class AdamWConfig(BaseModel):
     """Adam with decoupled weight decay; decay is for matrices alone."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["adamw"] = "adamw"
     lr: float = Field(default=1e-3, gt=0)
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
 
 
 OptimizerConfig = Annotated[AdagradConfig | AdamWConfig, Field(discriminator="kind")]

@@ -24,7 +24,7 @@ class NoamSchedule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["noam"] = "noam"
-    dim: int = 512
+    dim: int = Field(default=512, ge=1)
     warmup: int = Field(default=6000, ge=1)
 
     def factor(self, step: int, progress: float, drops: int) -> float:
@@ -38,7 +38,7 @@ class CosineSchedule(BaseModel):
 
     kind: Literal["cosine"] = "cosine"
     warmup: int = Field(default=200, ge=0)
-    floor: float = 0.0
+    floor: float = Field(default=0.0, ge=0, le=1)
 
     def factor(self, step: int, progress: float, drops: int) -> float:
         climb = min(1.0, step / self.warmup) if self.warmup else 1.0

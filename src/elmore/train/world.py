@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ class World:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         if self.size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            # one process may count a large corpus for hours while the others wait
+            kind = "nccl" if torch.cuda.is_available() else "gloo"
+            dist.init_process_group(kind, timeout=timedelta(days=7))
         if torch.cuda.is_available():
             torch.cuda.set_device(self.device())  # what travels between processes starts there
 
