@@ -20,7 +20,7 @@ from elmore.nn.softmax import AdaptiveSoftmax
 from elmore.pretrain import objective as objective_module
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.evaluate import evaluate, summarize
-from elmore.pretrain.pretrain import _ending, pretrain, read_run
+from elmore.pretrain.pretrain import _ending, _valid, pretrain, read_run
 from elmore.pretrain.recipes import elmo_small, override
 from elmore.pretrain.sentences import ReadingConfig, read_sentences
 from elmore.text.vocabulary import Vocabulary
@@ -430,3 +430,13 @@ def test_numbers_that_make_no_sense_are_refused(setting: str):
     adam = 'loop.optimizer={"kind": "adamw"}'
     with pytest.raises(ConfigError):
         config(adam, setting)
+
+
+def test_validation_text_is_cut_as_training_text_is(files: list[Path], tmp_path: Path):
+    long = tmp_path / "long.txt"
+    long.write_text("w1 w2 " * 300 + "\n")
+    changed = config("batches.max_words=50", kind="sentences")
+    pretrain(files, tmp_path / "run", changed, valid=long)
+    valid = _valid(read_run(tmp_path / "run"))
+    assert {len(words) for words in valid} == {50}
+    assert sum(map(len, valid)) == 600

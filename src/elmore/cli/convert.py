@@ -1,5 +1,6 @@
 """`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,5 +19,9 @@ def convert(
     """Write a model in another format, softmax and vocabulary included when they are there."""
     from elmore.checkpoint.sources import load, save
 
-    for path in save(load(source, options=options, softmax=True), target):
+    checkpoint = load(source, options=options, softmax=True)
+    written = save(checkpoint, target)
+    for path in written:
         print(path)
+    if checkpoint.softmax is not None and not any("softmax" in path.name for path in written):
+        print(f"{target}: without the softmax, which is adaptive: HDF5 has none.", file=sys.stderr)

@@ -30,7 +30,13 @@ from elmore.nn.softmax import (
 )
 from elmore.nn.transformer import BiTransformer
 from elmore.nn.word_table import WordTableConfig
-from elmore.pretrain.batches import RowBatches, RowsConfig, SentenceBatches
+from elmore.pretrain.batches import (
+    RowBatches,
+    RowsConfig,
+    SentenceBatches,
+    SentencesConfig,
+    pieces,
+)
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.objective import BiLMObjective
 from elmore.pretrain.sentences import (
@@ -412,13 +418,17 @@ def _softmax(
 
 
 def _valid(run: Run) -> list[Words]:
-    """The first `valid_words` words of the validation text, whole sentences."""
+    """The first `valid_words` words of the validation text, whole sentences, unless they are so
+    long that training cuts them too."""
     if run.valid is None:
         return []
     sentences: list[Words] = []
-    n_words = 0
+    n_words, batches = 0, run.config.batches
     for words in read_sentences(Path(run.valid), run.config.reading):
-        sentences.append(words)
+        if isinstance(batches, SentencesConfig):
+            sentences += pieces([words], batches.max_words)
+        else:
+            sentences.append(words)
         n_words += len(words)
         if run.config.valid_words is not None and n_words >= run.config.valid_words:
             break
