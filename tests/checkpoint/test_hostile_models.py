@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from elmore.checkpoint.options import read_options
 from elmore.checkpoint.sources import load
 from elmore.checkpoint.torch_file import read_torch_file
 from elmore.errors import ElmoreError, FormatError
@@ -310,3 +311,18 @@ def test_tensors_of_whole_numbers_are_refused(tmp_path: Path):
     save_tensors(rounded, tmp_path / "model" / "encoder.pkl")  # type: ignore[arg-type]
     with pytest.raises(FormatError, match="is int32 of shape"):
         load(tmp_path / "model")
+
+
+def test_room_that_a_pickle_asks_for_is_not_made(tmp_path: Path):
+    path = tmp_path / "encoder.pkl"
+    path.write_bytes(pickle.dumps({"w": bytearray(8)}, protocol=2))
+    with pytest.raises(FormatError, match="names bytearray"):
+        read_torch_file(path)
+
+
+def test_options_without_end_are_not_read(tmp_path: Path):
+    path = tmp_path / "options.json"
+    with path.open("wb") as file:
+        file.truncate((1 << 24) + 1)
+    with pytest.raises(FormatError, match="over 16 MiB"):
+        read_options(path)

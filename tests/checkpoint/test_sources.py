@@ -147,3 +147,8 @@ def test_a_word_model_without_its_words_says_where_to_put_them(tmp_path: Path):
     (tmp_path / "vocab.txt").unlink()
     with pytest.raises(FormatError, match=r"put vocab\.txt .* beside the weights"):
         Embedder.load(tiny.weights)
+
+
+def test_a_name_that_is_empty_is_told():
+    with pytest.raises(InputError, match="name is empty"):
+        find_source("")

@@ -252,3 +252,13 @@ def test_precision_reaches_the_model(text: Path, tmp_path: Path, tiny_model: Pat
     with h5py.File(tmp_path / "float32.hdf5") as exact, h5py.File(tmp_path / "int8.hdf5") as rough:
         np.testing.assert_allclose(rough["0"][0], exact["0"][0], rtol=0, atol=1e-6)
         assert 0 < np.abs(rough["0"][1:] - exact["0"][1:]).max() < 1
+
+
+def test_a_sentence_too_long_to_be_a_key_of_npz_is_told(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    text = tmp_path / "long.txt"
+    text.write_text("x" * 70_000 + "\n")
+    command = ["embed", str(text), str(tmp_path / "out.npz"), "--model", str(tiny_model)]
+    assert main([*command, "--use-sentence-keys", "--quiet"]) == 2
+    assert "leave --use-sentence-keys out" in capsys.readouterr().err

@@ -79,7 +79,6 @@ class Engine:
         usable = found if isinstance(found, Kernel) and is_plain(model) else None
         self._device = next(model.parameters()).device.type
         self._lock = Lock()  # the tables of known words are shared by all callers
-        _ENGINES.add(self)
         with self._exactly():
             words = WordVectors(model.words, model.config.words.dim, speller, usable)
             self._inner = (
@@ -88,6 +87,7 @@ class Engine:
                 else TransformerEngine(model.context, words)
             )
         self._remembers = words.alike
+        _ENGINES.add(self)
 
     def embed(
         self, sentences: Sequence[Sequence[str]], batch_words: int = 2**62
