@@ -2,10 +2,8 @@
 
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +36,7 @@ from elmore.pretrain.batches import (
     pieces,
 )
 from elmore.pretrain.config import PretrainConfig
+from elmore.pretrain.counts import Counting, Counts, count_words
 from elmore.pretrain.objective import BiLMObjective
 from elmore.pretrain.sentences import (
     Position,
@@ -47,7 +46,6 @@ from elmore.pretrain.sentences import (
     read_sentences,
 )
 from elmore.pretrain.static_start import start_softmax
-from elmore.text.tokenize import has_unspaced
 from elmore.text.vocabulary import MARKS, Vocabulary
 from elmore.train.loop import Loop, Progress, Report, checkpoints
 from elmore.train.memory import keep_large_blocks
@@ -55,7 +53,6 @@ from elmore.train.world import World
 
 RUN, VOCABULARY, START = "run.json", "vocab.txt", "softmax-start.safetensors"
 _SOMEBODYS = ("config.json", "log.jsonl", "best", "checkpoints")
-_COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
 
 class Run(BaseModel):
@@ -70,16 +67,6 @@ class Run(BaseModel):
     sentences: int
     words: int
     """Of the corpus, once through."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    words: dict[str, int]
-    n_sentences: int
-    n_words: int
-
-
-Counting = Callable[[int], None]
 
 
 def pretrain(
@@ -143,7 +130,7 @@ def _prepare(
     files = find_files(corpus)
     if valid is not None:
         find_files([valid])
-    counts = count_words(files, config, counting)
+    counts = count_words(files, config.reading, counting)
     words = _vocabulary(config, counts, vocabulary, source)
     output.mkdir(parents=True, exist_ok=True)
     (output / START).unlink(missing_ok=True)  # of a run that was begun and never got anywhere
@@ -161,35 +148,6 @@ def _prepare(
     )
     with atomic_file(output / RUN) as path:
         path.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-def count_words(files: list[Path], config: PretrainConfig, counting: Counting | None) -> Counts:
-    """One pass over the corpus, in memory that does not grow without bound."""
-    counts: Counter[str] = Counter()
-    n_sentences = n_words = 0
-    for path in files:
-        for words in read_sentences(path, config.reading):
-            counts.update(words)
-            n_sentences, n_words = n_sentences + 1, n_words + len(words)
-            if counting is not None and n_sentences % 10_000 == 0:
-                counting(n_words)
-            if len(counts) > _COUNTED_AT_MOST:
-                counts = Counter({word: n for word, n in counts.items() if n > 1})
-    if not n_sentences:
-        names = ", ".join(str(path) for path in files[:3])
-        raise InputError(f"{names}: no sentence found; expected one a line.")
-    if n_words < 2 * n_sentences and _unspaced(counts):
-        raise InputError(
-            f"{files[0]}: text without spaces, of which {n_words:,} words in {n_sentences:,} lines "
-            "would be made; split it into words, or add --tokenize (for Chinese: extra zh)."
-        )
-    return Counts(counts, n_sentences, n_words)
-
-
-def _unspaced(counts: Iterable[str]) -> bool:
-    """Most words have a character of a script that is written without spaces, and more."""
-    words = list(islice(counts, 1000))
-    return 2 * sum(len(word) > 4 and has_unspaced(word) for word in words) > len(words)
 
 
 def _vocabulary(
