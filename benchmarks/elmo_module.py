@@ -13,7 +13,7 @@ from statistics import median
 import torch
 
 from elmore import Elmo
-from elmore.text.corpus import read_lines
+from elmore.files.text_file import read_lines
 
 
 def seconds(run: Callable[[], object]) -> float:

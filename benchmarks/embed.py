@@ -26,8 +26,8 @@ from embed_child import Job
 
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import save
+from elmore.files.text_file import read_lines
 from elmore.models.bilm import BiLM, BiLMConfig
-from elmore.text.corpus import read_lines
 from elmore.text.tokenize import words
 
 HERE = Path(__file__).resolve().parent

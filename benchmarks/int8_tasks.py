@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from elmore.embedder import Embedder
+from elmore.tasks.encoders.layer_inputs import FrozenPart, LayersInMemory
 from elmore.tasks.fit import fit
-from elmore.tasks.layer_parts import FrozenPart, LayersInMemory
 from elmore.tasks.recipes import find_task
 
 HERE = Path(__file__).resolve().parent

@@ -225,7 +225,7 @@ def of_faiss(
     from elmore.search import approximate as own
     from elmore.search.nearest import nearest
     from elmore.search.segment import Segment, Table, write_segment
-    from elmore.search.space import Query, equal_mix
+    from elmore.search.vector_space import Query, equal_mix
     from elmore.store.precision import Codec
 
     codec, n = Codec("int8", 1, D), len(uses)

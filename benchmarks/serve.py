@@ -108,7 +108,7 @@ def write_model(folder: Path) -> Path:
 
 def read_requests(text: Path, n: int) -> list[Request]:
     """One sentence each, to the route with the smallest answers: the model is what is measured."""
-    from elmore.text.corpus import read_lines
+    from elmore.files.text_file import read_lines
     from elmore.text.tokenize import words
 
     sentences = filter(None, (words(line) for line in read_lines(str(text))))

@@ -30,9 +30,9 @@ from elmore.embedder import Embedder, Embedding
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.keep import keep_of, select
-from elmore.store.plan import Counts, count, plan
 from elmore.store.precision import PRECISIONS, Codec, as_tensor
 from elmore.store.projection import Projection
+from elmore.store.sizes import Counts, count, plan
 from elmore.store.store import Store
 from elmore.text.tokenize import words as words_of
 

@@ -19,18 +19,18 @@ import torch
 
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.embedder import Embedder
+from elmore.files.text_file import read_lines
 from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerStates
 from elmore.pretrain.recipes import find_recipe
 from elmore.store.store import Store
 from elmore.tasks.batches import training_batches
-from elmore.tasks.encoders import Encoder, EncoderConfig
-from elmore.tasks.layer_parts import FrozenPart, KeptLayers, LayersInStore
+from elmore.tasks.encoders.encoder import Encoder, EncoderConfig
+from elmore.tasks.encoders.layer_inputs import FrozenPart, KeptLayers, LayersInStore
+from elmore.tasks.encoders.word_inputs import OwnConfig, OwnVectors
 from elmore.tasks.model import TaskModel
-from elmore.tasks.parts import OwnConfig, OwnVectors
 from elmore.tasks.tagging import Tagged, Tagging
 from elmore.tasks.task import Words
-from elmore.text.corpus import read_lines
 
 HERE = Path(__file__).resolve().parent
 BATCH = 32

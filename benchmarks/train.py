@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from train_child import Case, Job
 
-from elmore.text.corpus import read_lines
+from elmore.files.text_file import read_lines
 from elmore.text.tokenize import words
 from elmore.text.vocabulary import MARKS
 

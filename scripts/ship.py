@@ -19,14 +19,15 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from elmore.atomic import atomic_folder
-from elmore.checkpoint.checkpoint import Checkpoint, one_line
+from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.native import write_native_files
 from elmore.checkpoint.sources import find_source, load
 from elmore.cli.doctor import ModelSummary, examine
+from elmore.config import one_line
 from elmore.demo.uses import Language, read_uses
 from elmore.embedder import Embedder
 from elmore.errors import ElmoreError, FormatError, InputError
+from elmore.files.atomic import atomic_folder
 from elmore.nn.word_table import WordTableConfig
 from elmore.pretrain.pretrain import Run, read_run
 

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "elmore"
 
 # Top to bottom; a room may import the ones before it.
 ROOMS = [
-    "errors", "atomic", "hdf5_file", "kernel_files", "text", "nn", "models", "checkpoint",
-    "engine", "embedder", "elmo", "dump", "store", "train", "pretrain", "tasks", "search", "demo",
+    "errors", "config", "text", "files", "kernel_files", "nn", "models", "checkpoint", "engine",
+    "embedder", "elmo", "dump", "store", "train", "pretrain", "tasks", "search", "demo",
     "integrations", "serve", "cli", "__main__",
 ]  # fmt: skip
 FLOOR = {room: floor for floor, room in enumerate(ROOMS)}

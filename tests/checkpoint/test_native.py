@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from elmore.atomic import atomic_file, atomic_folder
 from elmore.checkpoint import native
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.native import read_native, write_native
 from elmore.errors import FormatError, InputError
+from elmore.files.atomic import atomic_file, atomic_folder
 from elmore.text.vocabulary import Vocabulary
 from tests.tiny_models import WORDS, make
 

@@ -127,7 +127,7 @@ def test_a_map_left_out_is_said(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("elmore.dump.windows.MAX_MAP_BYTES", 5)
+    monkeypatch.setattr("elmore.dump.lines.MAX_MAP_BYTES", 5)
     assert embed(text, tmp_path / "a.hdf5", "--model", tiny_model) == 0
     assert "sentence_to_index is left out" in capsys.readouterr().err
 

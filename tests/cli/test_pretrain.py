@@ -16,7 +16,7 @@ from tests.pretrain.tiny_runs import corpus, logged
 
 RECIPE = """
 from tests.pretrain import tiny_runs
-from elmore.pretrain.recipes import override
+from elmore.config import override
 
 def tiny():
     return override(tiny_runs.rows(), ["loop.checkpoint_minutes=60", "loop.steps=3"])

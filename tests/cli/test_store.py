@@ -8,8 +8,8 @@ import pytest
 
 from elmore.cli.main import main
 from elmore.embedder import Embedder
+from elmore.files.lock import Lock
 from elmore.store.layout import shard_name
-from elmore.store.lock import Lock
 from elmore.store.store import Store
 from tests.tiny_models import make
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmore.dump.writers import sentence_key
-from elmore.hdf5_file import Disk, hdf5_file
+from elmore.files.hdf5_file import Disk, hdf5_file
 
 
 @pytest.mark.parametrize(

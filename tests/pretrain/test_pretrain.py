@@ -14,6 +14,7 @@ import torch
 
 from elmore.checkpoint.native import write_native
 from elmore.checkpoint.sources import load, save
+from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.nn.softmax import AdaptiveSoftmax
@@ -21,7 +22,7 @@ from elmore.pretrain import objective as objective_module
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.evaluate import evaluate, summarize
 from elmore.pretrain.pretrain import _ending, _valid, pretrain, read_run
-from elmore.pretrain.recipes import elmo_small, override
+from elmore.pretrain.recipes import elmo_small
 from elmore.pretrain.sentences import ReadingConfig, read_sentences
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Progress, checkpoints

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmore.config import override
 from elmore.errors import ConfigError
 from elmore.models.bilm import BiLM
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import FullSoftmaxConfig, SampledSoftmaxConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.config import PretrainConfig
-from elmore.pretrain.recipes import RECIPES, elmo_small, elmo_transformer, find_recipe, override
+from elmore.pretrain.recipes import RECIPES, elmo_small, elmo_transformer, find_recipe
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
 from elmore.train.schedule import CosineSchedule
 

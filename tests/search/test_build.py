@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.lock import BusyError
 from elmore.search import build as building
 from elmore.search.index import Index
 from elmore.search.manifest import MANIFEST
 from elmore.search.segment import vectors_name
 from elmore.search.writer import Writer
-from elmore.store.lock import BusyError
 from tests.search.corpora import corpus
 from tests.store.waves import D, L, wave, waves
 

@@ -8,8 +8,8 @@ import pytest
 from elmore.search import index as indexing
 from elmore.search.index import Index
 from elmore.search.senses import characteristic, group, plane, silhouette
-from elmore.search.space import unit
 from elmore.search.uses import Use
+from elmore.search.vector_space import unit
 from tests.search.corpora import corpus
 from tests.store.waves import waves
 

@@ -11,8 +11,8 @@ from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
+from elmore.files.lock import Lock
 from elmore.store.cached import CachedEmbedder
-from elmore.store.lock import Lock
 from elmore.store.store import Store
 from tests.store.waves import waves
 from tests.tiny_models import SENTENCES

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from elmore.tasks.encoders import LearntMix
-from elmore.tasks.outcome import Done, Failed, Trial
+from elmore.tasks.compare.outcome import Done, Failed, Trial
+from elmore.tasks.encoders.encoder import LearntMix
 
 GLOVE = "glove:/data/glove.6B.50d.txt"
 ELMO = f"{GLOVE}+models/small-en"

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, ElmoreError, InputError
-from elmore.pretrain.recipes import override
-from elmore.store.lock import Lock
+from elmore.files.lock import Lock
 from elmore.store.store import Store
 from elmore.tasks import compare as module
-from elmore.tasks.compare import CompareConfig, CompareProgress, compare, share
+from elmore.tasks.compare.compare import CompareConfig, CompareProgress, compare, share
+from elmore.tasks.compare.outcome import Trial, read_outcome
 from elmore.tasks.fit import Fitted, fit
-from elmore.tasks.outcome import Trial, read_outcome
 from elmore.tasks.recipes import ner
 from tests.tasks.tiny_data import write_columns
 

@@ -11,9 +11,9 @@ from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.store.store import Store
-from elmore.tasks.encoders import Encoder, EncoderConfig, build_encoder, own_words
-from elmore.tasks.layer_parts import FrozenPart, LayersInMemory, LayersInStore, TunedPart
-from elmore.tasks.parts import OwnConfig, StaticPart, batch_of, frequent_words
+from elmore.tasks.encoders.encoder import Encoder, EncoderConfig, build_encoder, own_words
+from elmore.tasks.encoders.layer_inputs import FrozenPart, LayersInMemory, LayersInStore, TunedPart
+from elmore.tasks.encoders.word_inputs import OwnConfig, StaticPart, batch_of, frequent_words
 from elmore.tasks.task import Dims
 from tests.tasks.tiny_tasks import OWN, write_static
 
@@ -246,7 +246,7 @@ def test_two_runs_may_share_a_cache_that_one_is_filling(
         waits.append(seconds)
         other.__exit__(None, None, None)
 
-    monkeypatch.setattr("elmore.tasks.layer_parts.time.sleep", wait)
+    monkeypatch.setattr("elmore.tasks.encoders.layer_inputs.time.sleep", wait)
     with other:
         kept.prepare(SENTENCES)
     assert waits == [1.0]

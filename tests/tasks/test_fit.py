@@ -10,7 +10,7 @@ import torch
 from elmore.errors import FormatError, InputError
 from elmore.tasks.batches import plain_batches, training_batches
 from elmore.tasks.classification import Labelled
-from elmore.tasks.encoders import EncoderConfig
+from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.fit import EpochReport, FitConfig, Fitted, fit
 from elmore.tasks.model import TaskModel, build_model
 from elmore.tasks.saved import (

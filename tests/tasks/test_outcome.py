@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import FormatError
-from elmore.tasks.outcome import labels, parts, read_outcome, summarize, write_outcome
+from elmore.tasks.compare.outcome import labels, parts, read_outcome, summarize, write_outcome
 from tests.tasks.outcomes import ELMO, GLOVE, MIX, done, failed
 
 

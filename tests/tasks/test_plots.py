@@ -4,7 +4,14 @@ import re
 
 import pytest
 
-from elmore.tasks.plots import WIDTH, Line, Row, _ticks, points_by_encoder, score_against_size
+from elmore.tasks.compare.plots import (
+    WIDTH,
+    Line,
+    Row,
+    _ticks,
+    points_by_encoder,
+    score_against_size,
+)
 
 
 @pytest.mark.parametrize(

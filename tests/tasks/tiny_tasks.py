@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from elmore.tasks.classification import Classification, Labelled
-from elmore.tasks.encoders import EncoderConfig
+from elmore.tasks.encoders.encoder import EncoderConfig
+from elmore.tasks.encoders.word_inputs import OwnConfig
 from elmore.tasks.fit import FitConfig
-from elmore.tasks.parts import OwnConfig
 from elmore.tasks.tagging import Tagged, Tagging
 
 NAMES = ["Florence", "Jordan", "Lincoln", "Sydney", "Victoria"]

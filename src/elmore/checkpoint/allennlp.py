@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import Field, PositiveInt, ValidationError
 from torch import Tensor, nn
 
 from elmore.checkpoint.allennlp_task import CHAR_TABLE, read_task
@@ -17,7 +17,6 @@ from elmore.checkpoint.checkpoint import (
     build_model,
     build_softmax,
     check_vocabulary,
-    one_line,
 )
 from elmore.checkpoint.loose_json import read_loose_json
 from elmore.checkpoint.torch_blocks import (
@@ -27,6 +26,7 @@ from elmore.checkpoint.torch_blocks import (
     read_linear,
 )
 from elmore.checkpoint.torch_file import TorchTensors, read_torch_file
+from elmore.config import Foreign, one_line
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -72,10 +72,8 @@ def read_allennlp(folder: Path, *, softmax: bool = False) -> Checkpoint:
     )
 
 
-class _EncoderSection(BaseModel):
+class _EncoderSection(Foreign):
     """The section of the character encoder."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     type: Literal["cnn-highway"] = "cnn-highway"
     activation: Literal["relu", "tanh"] = "relu"
@@ -87,10 +85,8 @@ class _EncoderSection(BaseModel):
     do_layer_norm: bool = False
 
 
-class _ContextSection(BaseModel):
+class _ContextSection(Foreign):
     """The section 'contextualizer'."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     type: Literal["bidirectional_language_model_transformer"]
     input_dim: PositiveInt

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from torch import Tensor
 
-from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, one_line
+from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.torch_blocks import (
     filters_of,
@@ -21,6 +21,7 @@ from elmore.checkpoint.torch_blocks import (
     read_lstm,
 )
 from elmore.checkpoint.torch_file import TorchTensors
+from elmore.config import one_line
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.softmax import AdaptiveSoftmax
@@ -19,10 +19,8 @@ from elmore.text.dictionary import DictionarySpeller
 from elmore.text.vocabulary import Vocabulary
 
 
-class LearnedMix(BaseModel):
+class LearnedMix(Frozen):
     """How a task that used the model has mixed its layers: γ Σ softmax(scalars)_j h_j."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scalars: tuple[float, ...]
     gamma: float
@@ -125,12 +123,3 @@ def check_vocabulary(
                 f"{source}: {len(words):,} words, but the model's {name} has {rows:,} rows; "
                 "expected the vocabulary it was trained with."
             )
-
-
-def one_line(error: ValidationError) -> str:
-    """A pydantic report as one line: where, what is wrong, what was given."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    given = "" if isinstance(first.get("input"), dict) else f" (found {first.get('input')!r:.80})"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}{given}" if where else message

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmore.atomic import atomic_file
 from elmore.checkpoint.checkpoint import (
     Checkpoint,
     build_model,
@@ -29,7 +28,8 @@ from elmore.checkpoint.options import (
     refuse_unwritable,
 )
 from elmore.errors import FormatError
-from elmore.hdf5_file import hdf5_file
+from elmore.files.atomic import atomic_file
+from elmore.files.hdf5_file import hdf5_file
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig

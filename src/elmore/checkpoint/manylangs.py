@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 from torch import Tensor
 
-from elmore.checkpoint.checkpoint import Checkpoint, build_model, one_line
+from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.loose_json import read_loose_json
 from elmore.checkpoint.torch_blocks import (
     filters_of,
@@ -21,6 +21,7 @@ from elmore.checkpoint.torch_blocks import (
     read_lstm,
 )
 from elmore.checkpoint.torch_file import TorchTensors, read_torch_file
+from elmore.config import Foreign, one_line
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -62,10 +63,8 @@ def read_manylangs(folder: Path) -> Checkpoint:
     return Checkpoint(model=model, options=raw or {}, dictionary=dictionary, notes=notes)
 
 
-class _EncoderSection(BaseModel):
+class _EncoderSection(Foreign):
     """The section 'encoder', as far as it shapes the model."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     name: Literal["elmo"]
     dim: PositiveInt
@@ -75,10 +74,8 @@ class _EncoderSection(BaseModel):
     proj_clip: PositiveFloat | None = None
 
 
-class _EmbedderSection(BaseModel):
+class _EmbedderSection(Foreign):
     """The section 'token_embedder'."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     name: Literal["cnn"]
     activation: Literal["relu", "tanh"]
@@ -89,10 +86,8 @@ class _EmbedderSection(BaseModel):
     max_characters_per_token: Annotated[int, Field(ge=3)] = 50
 
 
-class _Config(BaseModel):
+class _Config(Foreign):
     """The file config.json points to; training settings beside are let be."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     encoder: _EncoderSection
     token_embedder: _EmbedderSection

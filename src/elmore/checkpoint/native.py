@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from elmore.atomic import atomic_folder
 from elmore.checkpoint.checkpoint import (
     Checkpoint,
     LearnedMix,
@@ -20,9 +19,10 @@ from elmore.checkpoint.checkpoint import (
     build_softmax,
     check_tensors,
     check_vocabulary,
-    one_line,
 )
+from elmore.config import Frozen, one_line
 from elmore.errors import FormatError
+from elmore.files.atomic import atomic_folder
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
@@ -36,15 +36,13 @@ CONFIG, MODEL, SOFTMAX, VOCABULARY = (
 CHARACTERS, WORDS = "chars.txt", "words.txt"
 
 
-class NativeConfig(BaseModel):
+class NativeConfig(Frozen):
     """config.json: the model, and the options it was published with if it was not born here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: str = "elmore"
     version: int = 1
     model: BiLMConfig
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
     adaptive: AdaptiveSoftmaxConfig | None = None

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 
-from elmore.checkpoint.checkpoint import one_line
+from elmore.config import Foreign, one_line
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -37,10 +37,8 @@ def read_options(path: Path) -> dict[str, Any]:
     return options
 
 
-class _LSTMOptions(BaseModel):
+class _LSTMOptions(Foreign):
     """The section 'lstm', as far as it shapes the model; training settings beside are let be."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     dim: PositiveInt
     projection_dim: PositiveInt
@@ -50,18 +48,14 @@ class _LSTMOptions(BaseModel):
     use_skip_connections: bool = _WHEN_ABSENT["use_skip_connections"]
 
 
-class _EmbeddingOptions(BaseModel):
+class _EmbeddingOptions(Foreign):
     """The section 'char_cnn.embedding'."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     dim: PositiveInt
 
 
-class _CharCNNOptions(BaseModel):
+class _CharCNNOptions(Foreign):
     """The section 'char_cnn'; `n_characters` is 261 as trained, 262 as edited for inference."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     activation: Literal["relu", "tanh"]
     embedding: _EmbeddingOptions
@@ -71,10 +65,8 @@ class _CharCNNOptions(BaseModel):
     n_highway: int | None = _WHEN_ABSENT["n_highway"]
 
 
-class _Options(BaseModel):
+class _Options(Foreign):
     """options.json, so that a complaint has the names written there."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     lstm: _LSTMOptions
     char_cnn: _CharCNNOptions | None = None

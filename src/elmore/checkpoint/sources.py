@@ -12,7 +12,6 @@ from typing import Literal
 
 from torch import nn
 
-from elmore.atomic import atomic_file
 from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
 from elmore.checkpoint.archive import is_archive, unpacked
 from elmore.checkpoint.bilm_tf import read_bilm_tf
@@ -23,6 +22,7 @@ from elmore.checkpoint.native import VOCABULARY, is_native, read_native, write_n
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
+from elmore.files.atomic import atomic_file
 
 Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 

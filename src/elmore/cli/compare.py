@@ -20,7 +20,7 @@ from elmore.cli.task import (
 )
 
 if TYPE_CHECKING:
-    from elmore.tasks.compare import CompareConfig, CompareProgress
+    from elmore.tasks.compare.compare import CompareConfig, CompareProgress
     from elmore.tasks.config import FitConfig
 
 SOME_FAILED = 1
@@ -47,8 +47,8 @@ def compare(
 ) -> None:
     """Train with every encoder from several seeds. Stopped or failed, run it again to go on; run
     it twice at once, and the two share the work."""
-    from elmore.tasks.compare import PAGE
-    from elmore.tasks.compare import compare as run
+    from elmore.tasks.compare.compare import PAGE
+    from elmore.tasks.compare.compare import compare as run
 
     fit = configured(name, settings or [], epochs, fine_tune)
     config = _config(name, fit, encoders, (train, dev, test), fractions, seeds)
@@ -79,9 +79,9 @@ def _config(
 ) -> "CompareConfig":
     from pydantic import ValidationError
 
-    from elmore.checkpoint.checkpoint import one_line
+    from elmore.config import one_line
     from elmore.errors import ConfigError
-    from elmore.tasks.compare import CompareConfig
+    from elmore.tasks.compare.compare import CompareConfig
 
     train, dev, test = files
     given = {
@@ -101,7 +101,7 @@ def _config(
 
 
 def _tell(display: Display, now: "CompareProgress") -> None:
-    from elmore.tasks.outcome import Done, label
+    from elmore.tasks.compare.outcome import Done, label
 
     trial = now.trial
     what = f"{now.number}/{now.total} {label(trial.encoder)} {trial.fraction:g} #{trial.seed}: "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.errors import InputError
-from elmore.text.corpus import COMPRESSED, STDIN, read_lines
+from elmore.files.text_file import COMPRESSED, STDIN, read_lines
 
 if TYPE_CHECKING:
     from elmore.dump.dump import DumpReport, Progress

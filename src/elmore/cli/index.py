@@ -12,7 +12,7 @@ from elmore.cli.embed import Errors
 from elmore.cli.embed import Precision as Arithmetic
 from elmore.cli.store import Precision
 from elmore.errors import InputError
-from elmore.text.corpus import STDIN
+from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
     from elmore.search.build import BuildProgress

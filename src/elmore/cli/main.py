@@ -20,10 +20,10 @@ from elmore.cli.evaluate import evaluate
 from elmore.cli.index import index
 from elmore.cli.neighbors import neighbors
 from elmore.cli.pretrain import pretrain
+from elmore.cli.senses import senses
 from elmore.cli.serve import serve
 from elmore.cli.store import store
 from elmore.cli.task import task
-from elmore.cli.word_senses import senses
 from elmore.errors import ElmoreError
 
 DEBUG = "--debug"

@@ -84,7 +84,8 @@ def _config(
     minutes: float | None,
 ) -> "PretrainConfig":
     """The recipe, then what the command line changes. One way of ending replaces the recipe's."""
-    from elmore.pretrain.recipes import find_recipe, override
+    from elmore.config import override
+    from elmore.pretrain.recipes import find_recipe
 
     changes = list(settings)
     changes += [] if errors is None else [f'reading.errors="{errors.value}"']

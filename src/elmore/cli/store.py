@@ -13,7 +13,7 @@ import typer
 
 from elmore.cli.embed import Errors
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.text.corpus import COMPRESSED, STDIN, read_lines
+from elmore.files.text_file import COMPRESSED, STDIN, read_lines
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedder
@@ -183,8 +183,8 @@ def plan(
 ) -> None:
     """How large each choice would be, before anything is computed."""
     from elmore.checkpoint.sources import load
-    from elmore.store.plan import count, hdf5_bytes
-    from elmore.store.plan import plan as sizes
+    from elmore.store.sizes import count, hdf5_bytes
+    from elmore.store.sizes import plan as sizes
 
     config = load(model, options=options).model.config
     counts = count(_sentences(text, tokenize, errors))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmore.cli.senses import probes, progress_bar, wic, wsd
+from elmore.cli.task_senses import probes, progress_bar, wic, wsd
 
 if TYPE_CHECKING:
     from elmore.tasks.config import FitConfig
-    from elmore.tasks.encoders import LearntMix
+    from elmore.tasks.encoders.encoder import LearntMix
     from elmore.tasks.fit import EpochReport, Fitted
     from elmore.tasks.model import TaskModel
     from elmore.tasks.task import Score, Task
@@ -129,7 +129,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """What a trained model makes of new text: a JSON object a line."""
-    from elmore.atomic import atomic_file
+    from elmore.files.atomic import atomic_file
 
     found = opened(name, model, encoder, cache)
     corpus = found.task.read_plain(input)
@@ -148,7 +148,7 @@ def predict(
 
 def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bool) -> "FitConfig":
     """The task by name, then what the command line changes."""
-    from elmore.pretrain.recipes import override
+    from elmore.config import override
     from elmore.tasks.recipes import find_task
 
     changes = list(settings)

@@ -3,7 +3,6 @@
 from html import escape
 from pathlib import Path
 
-from elmore.atomic import atomic_file
 from elmore.demo.picture import (
     COLOURS,
     CONTEXT,
@@ -19,6 +18,7 @@ from elmore.demo.picture import (
     Dot,
     Picture,
 )
+from elmore.files.atomic import atomic_file
 
 _STYLE = f"""
 :root {{ color-scheme: light dark; --ink: #1c1c1c; --line: #cccccc; --paper: #ffffff; }}

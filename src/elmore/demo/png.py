@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmore.atomic import atomic_file
 from elmore.demo.picture import (
     COLOURS,
     CONTEXT,
@@ -19,6 +18,7 @@ from elmore.demo.picture import (
     Picture,
 )
 from elmore.errors import InputError
+from elmore.files.atomic import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

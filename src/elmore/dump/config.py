@@ -8,11 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
-from elmore.atomic import cannot_write
+from elmore.config import Frozen
 from elmore.embedder import BATCH_WORDS, Vectors
 from elmore.errors import ConfigError, InputError
+from elmore.files.atomic import cannot_write
 
 Format = Literal["hdf5", "npz", "jsonl"]
 
@@ -21,10 +22,8 @@ FORMATS: dict[str, Format] = {".hdf5": "hdf5", ".h5": "hdf5", ".npz": "npz", ".j
 _NUMBERS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
 
 
-class DumpConfig(BaseModel):
+class DumpConfig(Frozen):
     """How a text becomes a file of vectors. Defaults are AllenNLP's `elmo --all`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Format = "hdf5"
     layers: str = "all"

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from elmore.atomic import atomic_file
 from elmore.dump.config import STDOUT, DumpConfig, check_layers, check_target
-from elmore.dump.parts import Parts, Run
-from elmore.dump.signals import StopSignals
-from elmore.dump.windows import Reader, SentenceMap, Window, embedded
+from elmore.dump.lines import Reader, SentenceMap, Window, embedded
+from elmore.dump.resumable import Parts, Run
 from elmore.dump.writers import Hdf5Writer, JsonlWriter, NpzWriter, Tally, Writer
 from elmore.embedder import Embedder
-from elmore.hdf5_file import hdf5_file
+from elmore.files.atomic import atomic_file
+from elmore.files.hdf5_file import hdf5_file
+from elmore.files.stop_signals import StopSignals
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.dump.windows import Item, SentenceMap, Window
+from elmore.dump.lines import Item, SentenceMap, Window
 from elmore.errors import InputError
-from elmore.hdf5_file import Disk
+from elmore.files.hdf5_file import Disk
 
 MAP = "sentence_to_index"
 _MAX_NAME = 65_535 - len(".npy")  # bytes of a name in a zip

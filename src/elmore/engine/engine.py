@@ -19,7 +19,7 @@ from elmore.engine.lstm import LSTMEngine
 from elmore.engine.native_lstm import NativeLayer, Precision
 from elmore.engine.torch_lstm import TorchLayer
 from elmore.engine.transformer import TransformerEngine
-from elmore.engine.words import WordVectors
+from elmore.engine.word_vectors import WordVectors
 from elmore.errors import ConfigError
 from elmore.models.bilm import BiLM
 from elmore.nn.lstm import BiLSTM, LSTMLayer, LSTMState

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmore.engine.lru_rows import LruRows
 from elmore.engine.threads import side_by_side
-from elmore.engine.word_rows import WordRows
 from elmore.nn.lstm import DIRECTIONS
 
 TABLE_BYTES = 320_000_000
@@ -31,7 +31,7 @@ class GateTable:
         n_bytes: int = TABLE_BYTES,
     ):
         row_bytes = DIRECTIONS * n_gates * like.element_size()
-        self.known = WordRows(max(1, min(_MAX_WORDS, n_bytes // row_bytes)))
+        self.known = LruRows(max(1, min(_MAX_WORDS, n_bytes // row_bytes)))
         self._fill_rows = fill
         # Pages never written to take no memory, so a short use pays for little.
         self.gates = [like.new_empty(self.known.capacity, n_gates) for _ in range(DIRECTIONS)]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.engine.gate_table import GateTable
-from elmore.engine.plan import Plan, plan
+from elmore.engine.packing import Plan, plan
 from elmore.engine.threads import side_by_side
-from elmore.engine.words import WordVectors
+from elmore.engine.word_vectors import WordVectors
 from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
 from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
 

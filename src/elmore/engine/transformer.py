@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmore.engine.words import WordVectors
+from elmore.engine.word_vectors import WordVectors
 from elmore.nn.transformer import BiTransformer
 from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
 

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.errors import ConfigError
 from elmore.models.layers import LayerStates
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
@@ -24,10 +25,8 @@ WordsConfig = Annotated[
 ContextConfig = Annotated[LSTMConfig | TransformerConfig, Field(discriminator="kind")]
 
 
-class BiLMConfig(BaseModel):
+class BiLMConfig(Frozen):
     """Which words go in, and which network reads them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     words: WordsConfig = CharCNNConfig()
     context: ContextConfig = LSTMConfig()

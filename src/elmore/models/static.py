@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import FormatError
-from elmore.text.corpus import read_lines
+from elmore.files.text_file import read_lines
 
 _MAX_HEADER = 100  # bytes
 

@@ -7,18 +7,17 @@ of a batch passes here once.
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.nn.highway import Highway
 from elmore.nn.layer_norm import LayerNorm
 from elmore.nn.max_conv import max_convolution, word_groups
 
 
-class CharCNNConfig(BaseModel):
+class CharCNNConfig(Frozen):
     """How a spelling becomes a vector. Defaults are the published 2018 model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["characters"] = "characters"
     n_characters: int = Field(default=262, ge=1)

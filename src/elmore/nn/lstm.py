@@ -9,9 +9,10 @@ from itertools import accumulate
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.nn.dropout import Dropout
 from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 from elmore.nn.mirror import take
@@ -19,10 +20,8 @@ from elmore.nn.mirror import take
 DIRECTIONS = 2
 
 
-class LSTMConfig(BaseModel):
+class LSTMConfig(Frozen):
     """The recurrent half of an ELMo. Defaults are the published 2018 model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["lstm"] = "lstm"
     dim: int = Field(default=512, ge=1)

@@ -11,33 +11,29 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
+
+from elmore.config import Frozen
 
 _SCORES_IN_A_SLICE = 1 << 21  # 8 MB of float32: stays in cache
 
 
-class FullSoftmaxConfig(BaseModel):
+class FullSoftmaxConfig(Frozen):
     """Every word is scored. Exact; right for small vocabularies."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["full"] = "full"
 
 
-class SampledSoftmaxConfig(BaseModel):
+class SampledSoftmaxConfig(Frozen):
     """The true word against words drawn by rank: cost no longer grows with the vocabulary."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["sampled"] = "sampled"
     n_samples: int = Field(default=8192, ge=1)
 
 
-class AdaptiveSoftmaxConfig(BaseModel):
+class AdaptiveSoftmaxConfig(Frozen):
     """Rare words in clusters of smaller vectors (torch's own)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["adaptive"] = "adaptive"
     cutoffs: tuple[int, ...] = (2000, 10000)

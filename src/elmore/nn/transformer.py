@@ -7,10 +7,11 @@ its own length, so both are causal, padding always lies ahead of the words and n
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.dropout import Dropout
 from elmore.nn.layer_norm import LayerNorm
@@ -19,10 +20,8 @@ from elmore.nn.mirror import mirror, take
 DIRECTIONS = 2
 
 
-class TransformerConfig(BaseModel):
+class TransformerConfig(Frozen):
     """The attending half of a Transformer ELMo. Defaults are AllenNLP's published model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["transformer"] = "transformer"
     dim: int = Field(default=512, ge=2)

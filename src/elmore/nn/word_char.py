@@ -6,16 +6,15 @@ of its spelling, projected together. Models without word vectors have only the s
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 
 
-class WordCharConfig(BaseModel):
+class WordCharConfig(Frozen):
     """Two dictionaries: of characters, and of words unless `word_dim` is 0."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["dictionary"] = "dictionary"
     characters: CharCNNConfig

@@ -4,14 +4,14 @@
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 
-class WordTableConfig(BaseModel):
+
+class WordTableConfig(Frozen):
     """A table of word vectors, indexed by the model's own vocabulary."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["words"] = "words"
     n_words: int = Field(ge=1)

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from elmore.config import Frozen
 from elmore.pretrain.sentences import Block, Position, SentenceStream, Words
 from elmore.text.batching import Speller, WordBatch, batch_words, batches_by_length
 from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
@@ -22,10 +23,8 @@ _LINK = 1000
 OpenStream = Callable[[Literal["forward", "backward"], Position], SentenceStream]
 
 
-class RowsConfig(BaseModel):
+class RowsConfig(Frozen):
     """bilm-tf's way, for LSTMs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["rows"] = "rows"
     rows: int = Field(default=128, ge=1)
@@ -36,10 +35,8 @@ class RowsConfig(BaseModel):
     may come to lean on the state it has drifted into, and do badly when it starts from zero."""
 
 
-class SentencesConfig(BaseModel):
+class SentencesConfig(Frozen):
     """Each sentence by itself, as it will be embedded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["sentences"] = "sentences"
     words: int = Field(default=2560, ge=1)

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from elmore.config import Frozen
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
 from elmore.nn.transformer import TransformerConfig
@@ -14,19 +15,15 @@ from elmore.train.loop import LoopConfig
 BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
 
 
-class VocabularyConfig(BaseModel):
+class VocabularyConfig(Frozen):
     """Which words can be predicted, when the vocabulary is made from the corpus."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_count: int = Field(default=3, ge=1)
     max_size: int | None = Field(default=None, ge=4)
 
 
-class PretrainConfig(BaseModel):
+class PretrainConfig(Frozen):
     """A recipe's result: model, data, objective and loop."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: BiLMConfig = BiLMConfig()
     softmax: SoftmaxConfig = SampledSoftmaxConfig()

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
-from elmore.atomic import atomic_file
-from elmore.checkpoint.checkpoint import Checkpoint, build_model, one_line
+from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.native import read_native
 from elmore.checkpoint.sources import load
+from elmore.config import Frozen, one_line
 from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.atomic import atomic_file
 from elmore.models.bilm import BiLM
 from elmore.models.language_model import LanguageModel
 from elmore.nn.lstm import LSTMConfig
@@ -55,10 +56,8 @@ RUN, VOCABULARY, START = "run.json", "vocab.txt", "softmax-start.safetensors"
 _SOMEBODYS = ("config.json", "log.jsonl", "best", "checkpoints")
 
 
-class Run(BaseModel):
+class Run(Frozen):
     """run.json: what a run is made of, so that it can be gone on with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     config: PretrainConfig
     corpus: list[str]

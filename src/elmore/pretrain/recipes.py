@@ -3,14 +3,10 @@ your own works too: `--recipe my_runs.py:name`. Overrides `a.b=c` are strict.
 """
 
 import importlib.util
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from elmore.checkpoint.checkpoint import one_line
 from elmore.errors import ConfigError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -23,8 +19,6 @@ from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
 from elmore.train.schedule import CosineSchedule, NoamSchedule
-
-Config = TypeVar("Config", bound=BaseModel)
 
 
 def _published(dim: int, cell_dim: int, n_highway: int) -> PretrainConfig:
@@ -134,57 +128,3 @@ def _from_file(path: Path, function: str) -> Any:
     if not callable(getattr(module, function, None)):
         raise ConfigError(f"{path}: no function {function!r} there.")
     return getattr(module, function)()
-
-
-def override(config: Config, settings: Iterable[str]) -> Config:
-    """Apply `a.b=c`, each value read as JSON or else as text. Unknown names are errors."""
-    values = config.model_dump(mode="json")
-    renewed: list[dict[str, Any]] = []
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: expected name=value, as in a.b=3.")
-        _set(values, path.split("."), _value(text), setting, renewed)
-    try:
-        # strict, and as JSON: there a list may stand for a tuple, but no text for a number
-        return type(config).model_validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        raise ConfigError(f"--set: {one_line(error)}.") from None
-
-
-def _set(
-    values: dict[str, Any],
-    path: list[str],
-    value: Any,
-    setting: str,
-    renewed: list[dict[str, Any]],
-) -> None:
-    """`renewed` are sections whose kind was changed: their names are the new kind's to check."""
-    for name in path[:-1]:
-        if not isinstance(values.get(name), dict):
-            raise ConfigError(f"--set {setting}: no section {name!r}; there are {_names(values)}.")
-        values = values[name]
-    name, known = path[-1], any(values is section for section in renewed)
-    if name not in values and not known:
-        raise ConfigError(f"--set {setting}: no {name!r} there; there are {_names(values)}.")
-    if name == "kind" and values["kind"] != value:
-        values.clear()  # another kind has settings of its own
-        renewed.append(values)
-    old = values.get(name)
-    if isinstance(old, dict) and isinstance(value, dict):
-        if value.get("kind", old.get("kind")) != old.get("kind"):
-            old.clear()
-        old.update(value)
-        return
-    values[name] = value
-
-
-def _names(values: dict[str, Any]) -> str:
-    return ", ".join(values)
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from elmore.config import Frozen
 from elmore.errors import InputError
-from elmore.text.corpus import Errors, read_lines
+from elmore.files.text_file import Errors, read_lines
 from elmore.text.sentences import sentences as split_sentences
 
 Words = list[str]
 Block = list[Words]
 
 
-class ReadingConfig(BaseModel):
+class ReadingConfig(Frozen):
     """How files become sentences."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tokenize: bool = False
     """Lines are raw text, to be split into sentences and words; else one sentence a line."""

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from elmore.embedder import Embedder, Sentence
 from elmore.search.build import COMMIT_BYTES
-from elmore.search.plan import read_counts
-from elmore.search.space import read_space
+from elmore.search.sampling import read_counts
+from elmore.search.vector_space import read_vector_space
 from elmore.search.writer import Writer
 from elmore.store.words import Read, read_all
 
 
 def add(writer: Writer, embedder: Embedder, sentences: Iterable[Sentence]) -> int:
     """Every use of the indexed words in sentences that are new; how many sentences that were."""
-    space = read_space(writer.folder, writer.manifest)
+    space = read_vector_space(writer.folder, writer.manifest)
     listed = None if writer.manifest.any_word else read_counts(writer.folder)
     pending, added = writer.pending(), 0
     ahead: deque[Read] = deque()

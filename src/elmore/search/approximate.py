@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from elmore.atomic import atomic_folder
 from elmore.embedder import Vectors
 from elmore.errors import FormatError, InputError
+from elmore.files.atomic import atomic_folder
 from elmore.search.manifest import Manifest
 from elmore.search.segment import Ints, Segment
-from elmore.search.space import Query, equal_mix, one_layer, unit
+from elmore.search.vector_space import Query, equal_mix, one_layer, unit
 from elmore.search.writer import Writer
 
 LEAST_USES = 50_000

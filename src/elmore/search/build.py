@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmore.atomic import atomic_folder
-from elmore.dump.signals import StopSignals
 from elmore.embedder import Embedder, Embedding, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
+from elmore.files.atomic import atomic_folder
+from elmore.files.stop_signals import StopSignals
 from elmore.search.approximate import approximate, faiss, is_finished
 from elmore.search.compact import compact
 from elmore.search.manifest import (
@@ -27,8 +27,8 @@ from elmore.search.manifest import (
     read_manifest,
     write_manifest,
 )
-from elmore.search.plan import COUNTS, WORDS, Plan, WordChoice, choose_words, read_counts
-from elmore.search.space import CENTRE, read_space
+from elmore.search.sampling import COUNTS, WORDS, Plan, WordChoice, choose_words, read_counts
+from elmore.search.vector_space import CENTRE, read_vector_space
 from elmore.search.writer import Writer
 from elmore.store.keep import KeepProjection, described, keep_of, select
 from elmore.store.precision import PRECISIONS, Precision
@@ -233,7 +233,7 @@ class _Filling:
 
     def __init__(self, writer: Writer, embedder: Embedder, progress: _Progress):
         self.writer, self.embedder, self.progress = writer, embedder, progress
-        self.space = read_space(writer.folder, writer.manifest)
+        self.space = read_vector_space(writer.folder, writer.manifest)
         self.done = self.read = writer.manifest.reading
         self.pending, self.last = writer.pending(), monotonic()
         self.ahead: deque[_Ahead] = deque()

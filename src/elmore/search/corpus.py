@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmore.text.corpus import Errors, read_lines
+from elmore.files.text_file import Errors, read_lines
 from elmore.text.tokenize import words
 
 

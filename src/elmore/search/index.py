@@ -25,10 +25,10 @@ from elmore.search.build import BuildConfig, Keeping, Watch
 from elmore.search.compact import compact
 from elmore.search.manifest import Manifest, ModelSource, read_manifest
 from elmore.search.nearest import Hit, nearest, nearest_in_word
-from elmore.search.plan import WordChoice, read_counts
+from elmore.search.sampling import WordChoice, read_counts
 from elmore.search.senses import Groups, characteristic, group, plane
-from elmore.search.space import Layer, read_space, unit
 from elmore.search.uses import Neighbor, Sense, Senses, StaticNeighbor, Use, WordMap
+from elmore.search.vector_space import Layer, read_vector_space, unit
 from elmore.search.writer import Writer, open_segments
 from elmore.store.keep import KeepLayers
 from elmore.store.precision import Precision
@@ -44,7 +44,7 @@ class Index:
     def __init__(self, path: Path, manifest: Manifest, embedder: Embedder | None = None):
         self.path, self.manifest, self.embedder = path, manifest, embedder
         self._segments = open_segments(path, manifest)
-        self._space = read_space(path, manifest)
+        self._space = read_vector_space(path, manifest)
         self._starts = np.cumsum([0, *(segment.state.uses for segment in self._segments)])
         self._approximate = (
             None

@@ -4,9 +4,10 @@ of them count. Replacing the manifest is the one moment at which anything happen
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from elmore.store.checked import read_checked, write_checked
+from elmore.config import Frozen
+from elmore.files.checked import read_checked, write_checked
 from elmore.store.keep import Keep, kept_shape
 from elmore.store.precision import Codec, Precision
 
@@ -14,10 +15,8 @@ VERSION = 2  # 1 had no checksum
 MANIFEST = "index.json"
 
 
-class SegmentState(BaseModel):
+class SegmentState(Frozen):
     """A segment that counts; the sizes of its files follow from it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     words: int = Field(ge=1)
@@ -27,10 +26,8 @@ class SegmentState(BaseModel):
     """The generation of its list of deleted sentences; 0: it has none."""
 
 
-class Reading(BaseModel):
+class Reading(Frozen):
     """How far the corpus has been read; a build that was stopped goes on from there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sentences: int = 0
     crc32: int = 0
@@ -40,10 +37,8 @@ class Reading(BaseModel):
     complete: bool = False
 
 
-class ModelSource(BaseModel):
+class ModelSource(Frozen):
     """What a model can be loaded from again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """A shipped name or a path."""
@@ -51,10 +46,8 @@ class ModelSource(BaseModel):
     precision: str = "float32"
 
 
-class Manifest(BaseModel):
+class Manifest(Frozen):
     """An index at one moment."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = VERSION
     fingerprint: str

@@ -13,9 +13,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.atomic import atomic_folder
 from elmore.embedder import Vectors
 from elmore.errors import FormatError
+from elmore.files.atomic import atomic_folder
 from elmore.search.manifest import SegmentState
 from elmore.store.precision import Codec, Stored
 from elmore.store.snapshot import mapped

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from elmore.embedder import Vectors
 from elmore.errors import InputError
 from elmore.search.segment import Ints
-from elmore.search.space import unit
 from elmore.search.uses import Use
+from elmore.search.vector_space import unit
 
 MOST_SENSES = 6
 FEWEST_USES = 5

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from elmore.atomic import atomic_file
 from elmore.embedder import Vectors
+from elmore.files.atomic import atomic_file
+from elmore.files.lock import Lock
 from elmore.search.manifest import (
     Manifest,
     SegmentState,
@@ -19,7 +20,6 @@ from elmore.search.manifest import (
     write_manifest,
 )
 from elmore.search.segment import Segment, Table, deleted_name, write_segment
-from elmore.store.lock import Lock
 from elmore.store.precision import Codec, Stored
 from elmore.store.words import Keys
 from elmore.store.writer import UNFINISHED

@@ -1,15 +1,14 @@
 """How a server is limited: what one client may ask for, and how much may wait."""
 
-from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import SecretStr, model_validator
 
+from elmore.config import Frozen
 from elmore.embedder import BATCH_WORDS
 from elmore.errors import ConfigError
 
 
-class ServeConfig(BaseModel):
+class ServeConfig(Frozen):
     """Limits, times and the key. Defaults suit one model on a few cores."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     api_key: SecretStr | None = None
     """What clients must send as `Authorization: Bearer …`; none: everybody may."""

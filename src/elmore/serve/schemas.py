@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from elmore.config import Foreign, Frozen
+
 MAX_K = 100
 MAX_WEIGHT = 1000.0  # far above any learnt share, and far below what float32 can multiply
 
@@ -56,8 +58,8 @@ Weights = Annotated[
 Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class _Request(Frozen):
+    model_config = ConfigDict(strict=True)
 
 
 class _Answer(BaseModel):
@@ -134,10 +136,8 @@ class SimilarityAnswer(_Answer):
 # OpenAI's shape ---------------------------------------------------------------------------------
 
 
-class OpenAIRequest(BaseModel):
+class OpenAIRequest(Foreign):
     """Fields that this server has no use for are ignored, as clients send many."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     input: (
         Annotated[Text, Field(min_length=1)]

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from elmore.errors import InputError
+from elmore.serve.index_service import IndexService, not_indexed
 from elmore.serve.problems import RefusedError, documented
 from elmore.serve.routes import MODEL_PROBLEMS
 from elmore.serve.schemas import Layer, NeighborsAnswer, NeighborsRequest, SensesAnswer
-from elmore.serve.searching import Searching, not_indexed
 from elmore.serve.server import Server, TheServer, unless_gone
 from elmore.serve.vectors import JSON
 
@@ -58,7 +58,7 @@ async def senses(
     return Response(found, media_type=JSON)
 
 
-def _searching(server: Server) -> Searching:
+def _searching(server: Server) -> IndexService:
     if server.searching is None:
         raise RefusedError(404, "This server has no index; start it with --index.")
     return server.searching

@@ -13,9 +13,9 @@ from elmore.embedder import Embedder, Vectors
 from elmore.search.index import Index
 from elmore.serve.batcher import Batcher
 from elmore.serve.config import ServeConfig
+from elmore.serve.index_service import IndexService
 from elmore.serve.metrics import Metrics
 from elmore.serve.problems import RefusedError
-from elmore.serve.searching import Searching
 from elmore.serve.texts import Read, read_all
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Server:
         self.embedder, self.name, self.config = embedder, name, config
         self.metrics = Metrics()
         self.batcher = Batcher(self._compute, config, self.metrics)
-        self.searching = None if index is None else Searching(index, config)
+        self.searching = None if index is None else IndexService(index, config)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

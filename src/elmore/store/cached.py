@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from elmore.atomic import ReadOnlyError
 from elmore.embedder import BATCH_WORDS, Embedder, Embedding, Sentence, Vectors
 from elmore.errors import ConfigError
-from elmore.store.lock import BusyError
+from elmore.files.atomic import ReadOnlyError
+from elmore.files.lock import BusyError
 from elmore.store.store import Store
 from elmore.store.words import Read, read_all
 from elmore.text.batching import windows

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from elmore.atomic import atomic_file
-from elmore.dump.windows import Item, SentenceMap
+from elmore.dump.lines import Item, SentenceMap
 from elmore.dump.writers import Hdf5Writer
 from elmore.embedder import Embedding, Vectors
 from elmore.errors import ConfigError, InputError
-from elmore.hdf5_file import hdf5_file
+from elmore.files.atomic import atomic_file
+from elmore.files.hdf5_file import hdf5_file
 from elmore.store.keep import KeepLayers
 from elmore.store.store import Store
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import monotonic
 
-from elmore.dump.signals import StopSignals
 from elmore.embedder import Embedder, Embedding, Sentence, Vectors
 from elmore.errors import InputError
+from elmore.files.stop_signals import StopSignals
 from elmore.store.keep import select
 from elmore.store.precision import as_tensor
 from elmore.store.snapshot import Snapshot

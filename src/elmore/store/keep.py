@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from elmore.config import Frozen
 from elmore.embedder import Vectors
 from elmore.errors import ConfigError
 from elmore.nn.scalar_mix import ScalarMix
@@ -20,24 +21,20 @@ _NUMBERS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
 _MIX = "mix:"
 
 
-class _Kind(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class KeepLayers(_Kind):
+class KeepLayers(Frozen):
     """Layers as they are, in the order given."""
 
     kind: Literal["layers"] = "layers"
     numbers: tuple[int, ...] = Field(min_length=1)
 
 
-class KeepAverage(_Kind):
+class KeepAverage(Frozen):
     """The mean of all layers."""
 
     kind: Literal["average"] = "average"
 
 
-class KeepMix(_Kind):
+class KeepMix(Frozen):
     """γ Σ s_j h_j, with the shares a task has learnt."""
 
     kind: Literal["mix"] = "mix"
@@ -46,7 +43,7 @@ class KeepMix(_Kind):
     gamma: float
 
 
-class KeepProjection(_Kind):
+class KeepProjection(Frozen):
     """Principal components of all layers; the numbers lie in a file beside the manifest."""
 
     kind: Literal["projection"] = "projection"

@@ -4,9 +4,10 @@ of them counts. What lies beyond was being written when something stopped it, an
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from elmore.store.checked import read_checked, write_checked
+from elmore.config import Frozen
+from elmore.files.checked import read_checked, write_checked
 from elmore.store.keep import Keep, kept_shape
 from elmore.store.precision import Codec, Precision
 
@@ -27,19 +28,15 @@ def index_name(generation: int) -> str:
     return f"index-{generation:05}.bin"
 
 
-class FileState(BaseModel):
+class FileState(Frozen):
     """How much of a file counts, and the checksum of that much."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bytes: int = Field(default=0, ge=0)
     crc32: int = 0
 
 
-class Manifest(BaseModel):
+class Manifest(Frozen):
     """A store at one moment. Replacing this file is what makes new sentences exist."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = VERSION
     fingerprint: str

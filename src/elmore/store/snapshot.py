@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmore.embedder import Embedding
 from elmore.errors import FormatError
-from elmore.store import index
+from elmore.store import hash_table
 from elmore.store.keep import KeepProjection
 from elmore.store.layout import (
     PROJECTION,
@@ -67,7 +67,7 @@ class Snapshot:
     def _without_index(cls, folder: Path) -> "Snapshot":
         """The index is lost: make it in memory. A writer will write it."""
         snapshot = cls(folder, read_manifest(folder), None)
-        snapshot.table = index.build(snapshot.records, snapshot.n_records).data
+        snapshot.table = hash_table.build(snapshot.records, snapshot.n_records).data
         return snapshot
 
     @cached_property
@@ -78,7 +78,7 @@ class Snapshot:
         return Projection.load(self.folder / PROJECTION, keep.sha256, keep.explained)
 
     def find(self, key: bytes) -> int | None:
-        return index.find(self.table, self.records, self.n_records, key)
+        return hash_table.find(self.table, self.records, self.n_records, key)
 
     def lookup(self, packed: bytes) -> Record | None:
         """The record of a packed sentence."""
@@ -156,7 +156,7 @@ def mapped(path: Path, n_bytes: int) -> Any:
 def _table(folder: Path, generation: int) -> Any | None:
     """The slots, each fetched from the file when it is looked at."""
     data = mapped(folder / index_name(generation), 1 << 62)
-    n_slots = len(data) // index.SLOT_BYTES
-    if n_slots < 2 or n_slots & (n_slots - 1) or len(data) % index.SLOT_BYTES:
+    n_slots = len(data) // hash_table.SLOT_BYTES
+    if n_slots < 2 or n_slots & (n_slots - 1) or len(data) % hash_table.SLOT_BYTES:
         return None
     return memoryview(data).cast("Q")

@@ -10,9 +10,10 @@ from typing import IO
 
 import numpy as np
 
-from elmore.atomic import atomic_file, atomic_folder, cannot_write, sync
 from elmore.errors import FormatError
-from elmore.store import index
+from elmore.files.atomic import atomic_file, atomic_folder, cannot_write, sync
+from elmore.files.lock import Lock
+from elmore.store import hash_table
 from elmore.store.keep import KeepProjection
 from elmore.store.layout import (
     INDEXES,
@@ -27,7 +28,6 @@ from elmore.store.layout import (
     shard_name,
     write_manifest,
 )
-from elmore.store.lock import Lock
 from elmore.store.projection import Projection
 from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot, mapped
@@ -197,12 +197,12 @@ class Writer:
         generation, first = self.manifest.index, self.manifest.sentences
         table = self.snapshot.table
         path = self.folder / index_name(generation)
-        sound = path.exists() and path.stat().st_size == len(table) * index.SLOT_BYTES
-        if sound and index.slots_for(self._occupied + len(self._keys)) <= len(table):
-            index.insert(path, table, self._keys, first)
+        sound = path.exists() and path.stat().st_size == len(table) * hash_table.SLOT_BYTES
+        if sound and hash_table.slots_for(self._occupied + len(self._keys)) <= len(table):
+            hash_table.insert(path, table, self._keys, first)
             return generation
         records = mapped(self._records.path, self._records.bytes)
-        table = index.build(records, first + len(self._keys))
+        table = hash_table.build(records, first + len(self._keys))
         with atomic_file(self.folder / index_name(generation + 1)) as beside:
             beside.write_bytes(table.data)
         self._occupied = first
@@ -240,5 +240,5 @@ def create_folder(folder: Path, manifest: Manifest, projection: Projection | Non
             manifest = manifest.model_copy(update={"keep": keep})
         for name in (RECORDS, WORDS):
             (beside / name).touch()
-        (beside / index_name(0)).write_bytes(index.build(b"", 0).data)
+        (beside / index_name(0)).write_bytes(hash_table.build(b"", 0).data)
         write_manifest(beside, manifest)

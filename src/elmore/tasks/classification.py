@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.readers.plain import read_plain_sentences
 from elmore.tasks.readers.trees import Phrase, Tree, read_trees
@@ -29,10 +30,8 @@ class Labelled:
     phrases: tuple[Phrase, ...] = ()
 
 
-class Classification(BaseModel):
+class Classification(Frozen):
     """Sentiment of sentences, from trees."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["classification"] = "classification"
     phrases: bool = True

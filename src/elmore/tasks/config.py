@@ -1,15 +1,16 @@
 """Everything a task's training is, in one frozen config."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from elmore.tasks.encoders import EncoderConfig
+from elmore.config import Frozen
+from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.kinds import AnyTask
 
 
-class FitConfig(BaseModel):
+class FitConfig(Frozen):
     """Task, encoder and how to train. The best epoch by the dev score is what is kept."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     task: AnyTask
     encoder: EncoderConfig = EncoderConfig()

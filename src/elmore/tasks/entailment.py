@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmore.config import Frozen
 from elmore.nn.attention import align, masked_max, masked_mean
 from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import BiRNN, SentenceDropout
@@ -20,10 +21,8 @@ from elmore.tasks.readers.pairs import Pair, read_pairs
 from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
 
 
-class Entailment(BaseModel):
+class Entailment(Frozen):
     """Two sentences and one label."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["entailment"] = "entailment"
     hidden: int = Field(default=100, ge=1)

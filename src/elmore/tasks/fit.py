@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from elmore.errors import InputError
 from elmore.tasks.batches import training_batches
 from elmore.tasks.config import FitConfig as FitConfig
-from elmore.tasks.encoders import own_words
+from elmore.tasks.encoders.encoder import own_words
 from elmore.tasks.model import TaskModel, build_model, check_pretrained, find_device, load_weights
 from elmore.tasks.saved import (
     CONFIG,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from elmore.checkpoint.checkpoint import check_tensors
 from elmore.errors import InputError
 from elmore.tasks.batches import plain_batches
-from elmore.tasks.encoders import Encoder, build_encoder
+from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
 from elmore.tasks.task import Encoded, Head, Score, Task, Words
 from elmore.tasks.uses import Watch, unwatched

@@ -12,22 +12,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.tasks.readers.columns import TaggedSentence
 from elmore.tasks.readers.conllu import read_conllu
-from elmore.tasks.senses import DEV, WsdReport, wsd
 from elmore.tasks.uses import LayerEncoder, Marked, Watch, unwatched, use_vectors, view, views
+from elmore.tasks.wsd import DEV, WsdReport, wsd
 
 Labels = NDArray[np.int64]
 
 
-class ProbeConfig(BaseModel):
+class ProbeConfig(Frozen):
     """How the linear classifiers are trained: softmax over standardised vectors, Adam, a rate that
     falls to nothing, weights from zero."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs: int = Field(default=8, ge=1)
     batch: int = Field(default=1024, ge=1)

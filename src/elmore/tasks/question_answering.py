@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from elmore.config import Frozen
 from elmore.nn.attention import AttentionFlow
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.readers.squad import Paragraph, Question, read_squad, with_spans
@@ -37,10 +38,8 @@ class Answer:
     probability: float
 
 
-class QuestionAnswering(BaseModel):
+class QuestionAnswering(Frozen):
     """A paragraph, a question and one or several right answers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["question_answering"] = "question_answering"
     hidden: int = Field(default=64, ge=1)

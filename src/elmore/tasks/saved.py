@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from elmore.atomic import atomic_file, atomic_folder
-from elmore.checkpoint.checkpoint import one_line
+from elmore.config import Frozen, one_line
 from elmore.errors import FormatError
+from elmore.files.atomic import atomic_file, atomic_folder
 from elmore.tasks.config import FitConfig
 
 CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
@@ -29,10 +29,8 @@ FORMAT, VERSION = "elmore task", 1
 M = TypeVar("M", bound=BaseModel)
 
 
-class SavedTask(BaseModel):
+class SavedTask(Frozen):
     """config.json: all that is needed to build the model again, but its weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: str = FORMAT
     version: int = VERSION

@@ -10,9 +10,10 @@ from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.crf import CRF
 from elmore.nn.rnn import BiRNN, SentenceDropout
@@ -40,10 +41,8 @@ class Tagged:
     tags: Tags = ()
 
 
-class ColumnsLayout(BaseModel):
+class ColumnsLayout(Frozen):
     """CoNLL's columns, split by white space."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["columns"] = "columns"
     word: int = 0
@@ -54,10 +53,8 @@ class ColumnsLayout(BaseModel):
         return read_columns(path, self.word, self.tag)
 
 
-class ConlluLayout(BaseModel):
+class ConlluLayout(Frozen):
     """Universal Dependencies' ten columns."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["conllu"] = "conllu"
     tag: ConlluColumn = "upos"
@@ -66,10 +63,8 @@ class ConlluLayout(BaseModel):
         return read_conllu(path, self.tag)
 
 
-class Tagging(BaseModel):
+class Tagging(Frozen):
     """Named entities, chunks, parts of speech."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["tagging"] = "tagging"
     layout: ColumnsLayout | ConlluLayout = Field(default=ColumnsLayout(), discriminator="kind")

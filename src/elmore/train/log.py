@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from elmore.atomic import atomic_file
+from elmore.files.atomic import atomic_file
 
 
 class Log:

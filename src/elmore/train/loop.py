@@ -15,11 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
-from elmore.atomic import atomic_file, atomic_folder
+from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.atomic import atomic_file, atomic_folder
 from elmore.train.log import Log
 from elmore.train.optimizer import AdagradConfig, OptimizerConfig, build_optimizers
 from elmore.train.schedule import ConstantSchedule, PlateauSchedule, Schedule
@@ -29,10 +30,10 @@ CHECKPOINTS = "checkpoints"
 _TRAINING = "training.pt"
 
 
-class LoopConfig(BaseModel):
+class LoopConfig(Frozen):
     """How long, how fast, how often. One of steps and minutes ends the run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     steps: int | None = Field(default=None, ge=1)
     minutes: float | None = Field(default=None, gt=0)

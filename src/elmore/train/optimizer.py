@@ -6,26 +6,28 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
+
+from elmore.config import Frozen
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class AdagradConfig(BaseModel):
+class AdagradConfig(Frozen):
     """bilm-tf's optimiser, at its settings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     kind: Literal["adagrad"] = "adagrad"
     lr: float = Field(default=0.2, gt=0)
     initial_accumulator: float = Field(default=1.0, ge=0)
 
 
-class AdamWConfig(BaseModel):
+class AdamWConfig(Frozen):
     """Adam with decoupled weight decay; decay is for matrices alone."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     kind: Literal["adamw"] = "adamw"
     lr: float = Field(default=1e-3, gt=0)

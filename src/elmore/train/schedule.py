@@ -3,13 +3,13 @@
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from elmore.config import Frozen
 
 
-class ConstantSchedule(BaseModel):
+class ConstantSchedule(Frozen):
     """As it is, after an optional climb."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["constant"] = "constant"
     warmup: int = Field(default=0, ge=0)
@@ -18,10 +18,8 @@ class ConstantSchedule(BaseModel):
         return min(1.0, step / self.warmup) if self.warmup else 1.0
 
 
-class NoamSchedule(BaseModel):
+class NoamSchedule(Frozen):
     """dim^-½ · min(step^-½, step · warmup^-1½): the original Transformer's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["noam"] = "noam"
     dim: int = Field(default=512, ge=1)
@@ -31,10 +29,8 @@ class NoamSchedule(BaseModel):
         return float(self.dim**-0.5 * min(step**-0.5, step * self.warmup**-1.5))
 
 
-class CosineSchedule(BaseModel):
+class CosineSchedule(Frozen):
     """A climb of `warmup` steps, then half a cosine down to `floor` at the end of the run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["cosine"] = "cosine"
     warmup: int = Field(default=200, ge=0)
@@ -46,10 +42,8 @@ class CosineSchedule(BaseModel):
         return climb * down
 
 
-class PlateauSchedule(BaseModel):
+class PlateauSchedule(Frozen):
     """Multiplied by `drop` each time validation does not improve."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["plateau"] = "plateau"
     warmup: int = Field(default=0, ge=0)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.task import Words
-from elmore.text.corpus import read_lines
 
 DOCUMENT = "-DOCSTART-"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.readers.columns import TaggedSentence
-from elmore.text.corpus import read_lines
 
 ConlluColumn = Literal["upos", "xpos", "deprel"]
 

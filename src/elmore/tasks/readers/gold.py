@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elmore.errors import InputError
-from elmore.text.corpus import COMPRESSED
+from elmore.files.text_file import COMPRESSED
 
 
 def gold_beside(path: str | Path, data: str, gold: str) -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.readers.json_text import parse_json
 from elmore.tasks.task import Corpus, Words
-from elmore.text.corpus import read_lines
 from elmore.text.tokenize import words
 
 # What the two sentences are called, then what the label may be called.

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.task import Corpus, Words
-from elmore.text.corpus import read_lines
 from elmore.text.tokenize import tokenize
 
 

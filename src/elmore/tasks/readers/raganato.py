@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.parsers import expat
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.readers.gold import gold_beside
-from elmore.text.corpus import read_lines
 
 DATA, GOLD = ".data.xml", ".gold.key.txt"
 POS = ("NOUN", "VERB", "ADJ", "ADV")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.readers.json_text import parse_json
 from elmore.tasks.readers.raganato import SenseSentence, SenseUse, split_words
-from elmore.text.corpus import read_lines
 
 _POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}  # 5: a satellite of a 3
 _SENSE = re.compile(r"(?P<pos>[1-5]):\d\d:\d\d:[^:%;]*:(\d\d)?")

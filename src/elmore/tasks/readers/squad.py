@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from elmore.config import Foreign
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.readers.json_text import parse_json
 from elmore.tasks.task import Corpus, Words
-from elmore.text.corpus import read_lines
 from elmore.text.tokenize import tokenize, words
 
 Span = tuple[int, int]  # first and last word
@@ -47,32 +48,28 @@ class Question:
     """Distinct, in the answers' order; fewer than the answers where some cannot be found."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)  # what else a file says is let be
-
-
-class _Answer(_Part):
+class _Answer(Foreign):
     text: str
     answer_start: int
 
 
-class _Question(_Part):
+class _Question(Foreign):
     id: str | int
     question: str
-    answers: list[_Answer] = []
+    answers: list[_Answer] = Field(default_factory=list)
     is_impossible: bool = False
 
 
-class _Paragraph(_Part):
+class _Paragraph(Foreign):
     context: str
     qas: list[_Question]
 
 
-class _Article(_Part):
+class _Article(Foreign):
     paragraphs: list[_Paragraph]
 
 
-class _File(_Part):
+class _File(Foreign):
     data: list[_Article]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.task import Words
-from elmore.text.corpus import read_lines
 
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 _ESCAPES = {

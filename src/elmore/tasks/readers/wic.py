@@ -9,8 +9,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from elmore.errors import InputError
+from elmore.files.text_file import read_lines
 from elmore.tasks.readers.gold import gold_beside
-from elmore.text.corpus import read_lines
 
 DATA, GOLD = ".data.txt", ".gold.txt"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmore.files.lock import LOCK, BusyError, Lock
 from elmore.store import fill as filling
 from elmore.store import writer as writing
-from elmore.store.lock import LOCK, BusyError, Lock
 from elmore.store.store import Store
 from elmore.store.writer import Writer
 from tests.store.waves import sentences, wave, waves

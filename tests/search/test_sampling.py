@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import ConfigError, InputError
-from elmore.search.plan import Plan, choose_words
+from elmore.search.sampling import Plan, choose_words
 
 
 @given(st.integers(1, 300), st.integers(1, 40))

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import IO
 
-from elmore.atomic import cannot_write
 from elmore.errors import ConfigError, InputError
+from elmore.files.atomic import cannot_write
 
 LOCK = "lock"
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class WordRows:
+class LruRows:
     """Which word has which row; the table itself belongs to someone else."""
 
     def __init__(self, capacity: int):

@@ -22,7 +22,7 @@ Layer = int | Literal["mix"] | Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Space:
+class VectorSpace:
     """From a model's layers to the vectors of an index."""
 
     keep: Keep
@@ -97,7 +97,7 @@ def unit(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.maximum(norms, np.finfo(np.float32).tiny), np.float32)
 
 
-def read_space(folder: Path, manifest: Manifest) -> Space:
+def read_vector_space(folder: Path, manifest: Manifest) -> VectorSpace:
     shape = (manifest.n_kept, manifest.dim)
     data = (folder / CENTRE).read_bytes()
     if len(data) != 4 * shape[0] * shape[1]:
@@ -105,4 +105,4 @@ def read_space(folder: Path, manifest: Manifest) -> Space:
             f"{folder / CENTRE}: {len(data)} bytes; expected {shape} float32 numbers."
         )
     centre = np.frombuffer(data, np.float32).reshape(shape)
-    return Space(manifest.keep, centre, manifest.n_layers)
+    return VectorSpace(manifest.keep, centre, manifest.n_layers)

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmore.engine.kernel import Kernel
+from elmore.engine.lru_rows import LruRows
 from elmore.engine.native_linear import with_native_linears
 from elmore.engine.threads import side_by_side
-from elmore.engine.word_rows import WordRows
 from elmore.nn.char_cnn import CharCNN, without_spare_padding
 from elmore.nn.word_char import WordChar
 from elmore.text.batching import Speller
@@ -38,7 +38,7 @@ class WordVectors:
         like = next(module.parameters())
         self._module = module if kernel is None else with_native_linears(module, kernel)
         self._speller, self._kernel = speller, kernel
-        self.known = WordRows(max(1, n_bytes // (dim * like.element_size())))
+        self.known = LruRows(max(1, n_bytes // (dim * like.element_size())))
         self._table = like.new_empty(self.known.capacity, dim)
         spelling = module.spell if isinstance(module, WordChar) else module
         self._look_ups = _look_ups(spelling) if isinstance(spelling, CharCNN) else None

@@ -16,17 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from elmore.atomic import atomic_file
+from elmore.config import Frozen
 from elmore.errors import ConfigError, InputError
-from elmore.store.lock import BusyError, Lock
+from elmore.files.atomic import atomic_file
+from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
-from elmore.tasks.config import FitConfig
-from elmore.tasks.encoders import STATIC, STORE, EncoderConfig, build_encoder
-from elmore.tasks.fit import EpochReport, Fitted, fit
-from elmore.tasks.layer_parts import LayersInStore
-from elmore.tasks.outcome import (
+from elmore.tasks.compare.outcome import (
     Done,
     Failed,
     Trial,
@@ -36,7 +33,11 @@ from elmore.tasks.outcome import (
     summarize,
     write_outcome,
 )
-from elmore.tasks.report import Report
+from elmore.tasks.compare.report import Report
+from elmore.tasks.config import FitConfig
+from elmore.tasks.encoders.encoder import STATIC, STORE, EncoderConfig, build_encoder
+from elmore.tasks.encoders.layer_inputs import LayersInStore
+from elmore.tasks.fit import EpochReport, Fitted, fit
 from elmore.tasks.task import Corpus, Task, Words
 
 RESULTS, WORK, CACHE = "results", "work", "cache"
@@ -44,10 +45,8 @@ SETTINGS, TABLE, JSON, PAGE = "settings.json", "table.md", "comparison.json", "i
 _MOST_STRETCH = 4.0
 
 
-class CompareConfig(BaseModel):
+class CompareConfig(Frozen):
     """What is compared, and on what. Only `encoders` differ between the rows of a table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: str
     """The name the comparison goes by."""

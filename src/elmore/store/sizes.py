@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from elmore.embedder import Sentence
-from elmore.store import index
+from elmore.store import hash_table
 from elmore.store.precision import PRECISIONS, Codec
 from elmore.store.records import RECORD_BYTES
 from elmore.store.words import Keys, read_all
@@ -75,9 +75,9 @@ def hdf5_bytes(counts: Counts, n_layers: int, dim: int) -> int:
 def store_bytes(counts: Counts, codec: Codec) -> int:
     """A store's vectors, words, records and index; the manifest's few hundred bytes aside."""
     vectors = sum(codec.n_bytes(n_words) * n for n_words, n in counts.lengths.items())
-    slots = index.slots_for(counts.distinct_sentences)
+    slots = hash_table.slots_for(counts.distinct_sentences)
     records = counts.distinct_sentences * RECORD_BYTES
-    return vectors + counts.text_bytes + records + slots * index.SLOT_BYTES
+    return vectors + counts.text_bytes + records + slots * hash_table.SLOT_BYTES
 
 
 def plan(counts: Counts, n_layers: int, dim: int, projected: int = PROJECTED) -> list[Size]:

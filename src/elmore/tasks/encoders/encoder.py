@@ -8,15 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
+from elmore.config import Frozen
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError
 from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
-from elmore.tasks.layer_parts import (
+from elmore.tasks.encoders.layer_inputs import (
     FrozenPart,
     Join,
     LayersInMemory,
@@ -24,8 +25,8 @@ from elmore.tasks.layer_parts import (
     MixedPart,
     TunedPart,
 )
-from elmore.tasks.layer_parts import LearntMix as LearntMix
-from elmore.tasks.parts import (
+from elmore.tasks.encoders.layer_inputs import LearntMix as LearntMix
+from elmore.tasks.encoders.word_inputs import (
     OwnConfig,
     OwnVectors,
     StaticPart,
@@ -38,10 +39,10 @@ from elmore.tasks.task import Dims, Encoded, Words
 NONE, STATIC, STORE = "none", "glove:", "store:"
 
 
-class EncoderConfig(BaseModel):
+class EncoderConfig(Frozen):
     """Which pretrained vectors, where they enter, and what is trained of them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     source: str = NONE
     """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `store:DIR`, or

@@ -9,27 +9,24 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from elmore.atomic import atomic_file
+from elmore.config import Frozen
 from elmore.errors import FormatError
-from elmore.tasks.encoders import NONE, LearntMix
+from elmore.files.atomic import atomic_file
+from elmore.tasks.encoders.encoder import NONE, LearntMix
 
 
-class Trial(BaseModel):
+class Trial(Frozen):
     """What is trained once: an encoder on a share of the training examples, from a seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str
     fraction: float
     seed: int
 
 
-class Done(BaseModel):
+class Done(Frozen):
     """A training that came to its end. The first score is the one that counts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["done"] = "done"
     trial: Trial
@@ -50,10 +47,8 @@ class Done(BaseModel):
     mixes: tuple[LearntMix, ...] = ()
 
 
-class Failed(BaseModel):
+class Failed(Frozen):
     """A training that ended in an error; it is tried again by the next run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["failed"] = "failed"
     trial: Trial
@@ -65,10 +60,8 @@ Outcome = Annotated[Done | Failed, Field(discriminator="kind")]
 _OUTCOME: TypeAdapter[Done | Failed] = TypeAdapter(Outcome)
 
 
-class Gain(BaseModel):
+class Gain(Frozen):
     """How far an encoder is above the largest other one that it contains."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     over: str
     difference: float
@@ -77,10 +70,8 @@ class Gain(BaseModel):
     seeds: int
 
 
-class Summary(BaseModel):
+class Summary(Frozen):
     """One row of the table: an encoder at one training size, over its seeds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str
     fraction: float

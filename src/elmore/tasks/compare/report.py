@@ -9,9 +9,8 @@ from html import escape
 from statistics import fmean
 from typing import Any
 
-from elmore.tasks.encoders import LearntMix
-from elmore.tasks.outcome import Failed, Summary, label, labels
-from elmore.tasks.plots import (
+from elmore.tasks.compare.outcome import Failed, Summary, label, labels
+from elmore.tasks.compare.plots import (
     N_COLOURS,
     Bars,
     Line,
@@ -20,6 +19,7 @@ from elmore.tasks.plots import (
     points_by_encoder,
     score_against_size,
 )
+from elmore.tasks.encoders.encoder import LearntMix
 
 
 @dataclass(frozen=True, slots=True)

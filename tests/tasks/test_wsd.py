@@ -16,7 +16,7 @@ import pytest
 from elmore.embedder import Embedder, Embedding
 from elmore.errors import ConfigError, InputError
 from elmore.tasks.readers.raganato import SenseUse
-from elmore.tasks.senses import (
+from elmore.tasks.wsd import (
     SenseScore,
     WsdReport,
     by_mean,

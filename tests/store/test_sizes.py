@@ -8,11 +8,11 @@ import h5py
 import numpy as np
 import pytest
 
+from elmore.files.lock import LOCK
 from elmore.store.layout import MANIFEST
-from elmore.store.lock import LOCK
-from elmore.store.plan import Counts, count, hdf5_bytes, plan, store_bytes
 from elmore.store.precision import PRECISIONS, Codec, Precision
 from elmore.store.projection import Projection
+from elmore.store.sizes import Counts, count, hdf5_bytes, plan, store_bytes
 from elmore.store.store import Store
 from elmore.text.tokenize import words
 from tests.shared import SHARED, needs

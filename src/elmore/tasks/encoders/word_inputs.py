@@ -11,10 +11,10 @@ from typing import Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from torch import Tensor, nn
 
-from elmore.checkpoint.checkpoint import one_line
+from elmore.config import Frozen, one_line
 from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.tasks.task import Dims, Words
@@ -54,10 +54,8 @@ class PartOutput:
     late: Tensor | None = None  # (B, T, D)
 
 
-class OwnConfig(BaseModel):
+class OwnConfig(Frozen):
     """Vectors that are trained with the task: of words, and of their spelling."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     word_dim: int = Field(default=50, ge=1)
     min_count: int = Field(default=2, ge=1)

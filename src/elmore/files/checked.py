@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from elmore.atomic import atomic_file
 from elmore.errors import FormatError
+from elmore.files.atomic import atomic_file
 
 _CHECKSUM = "checksum"
 _Manifest = TypeVar("_Manifest", bound=BaseModel)

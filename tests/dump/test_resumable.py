@@ -19,7 +19,7 @@ import pytest
 from elmore.dump import parts
 from elmore.dump.config import DumpConfig, partial_folder
 from elmore.dump.dump import dump
-from elmore.dump.windows import Item
+from elmore.dump.lines import Item
 from elmore.embedder import Embedder
 from elmore.engine.kernel import NoKernel, find_kernel
 from elmore.errors import FormatError, InputError

@@ -10,7 +10,7 @@ from elmore.serve.problems import busy
 T = TypeVar("T")
 
 
-class Lane:
+class Worker:
     """One piece of work after the other, in a thread of its own."""
 
     def __init__(self, name: str, most_waiting: int):

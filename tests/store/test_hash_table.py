@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmore.store import index
+from elmore.store import hash_table
 from elmore.store.records import Record
 
 
@@ -28,44 +28,44 @@ def records(keys: list[bytes]) -> bytes:
 def test_a_table_made_at_once_finds_every_key_and_no_other(make: object, n: int):
     assert callable(make)
     keys = [make(i) for i in range(n)]
-    data, table = records(keys), index.build(records(keys), n).data
-    assert [index.find(table, data, n, k) for k in keys] == list(range(n))
-    assert all(index.find(table, data, n, make(n + i)) is None for i in range(50))
+    data, table = records(keys), hash_table.build(records(keys), n).data
+    assert [hash_table.find(table, data, n, k) for k in keys] == list(range(n))
+    assert all(hash_table.find(table, data, n, make(n + i)) is None for i in range(50))
 
 
 @pytest.mark.parametrize("make", [key, crowding])
 def test_a_table_added_to_finds_old_and_new(make: object, tmp_path: Path):
     assert callable(make)
     keys = [make(i) for i in range(500)]
-    table, path = index.build(records(keys), 300), tmp_path / "index"
+    table, path = hash_table.build(records(keys), 300), tmp_path / "index"
     path.write_bytes(table.data)
-    index.insert(path, table.data, keys[300:], 300)
+    hash_table.insert(path, table.data, keys[300:], 300)
     after = np.fromfile(path, np.uint64).data
-    assert [index.find(after, records(keys), 500, k) for k in keys] == list(range(500))
+    assert [hash_table.find(after, records(keys), 500, k) for k in keys] == list(range(500))
     assert len(after) == len(table)
 
 
 def test_slots_of_a_commit_that_never_happened_do_no_harm(tmp_path: Path):
     keys = [key(i) for i in range(40)]
     path = tmp_path / "index"
-    path.write_bytes(index.build(records(keys[:20]), 20).data)
+    path.write_bytes(hash_table.build(records(keys[:20]), 20).data)
     lost = [key(1000 + i) for i in range(10)]
     for added in (lost, keys[20:]):  # the first never got its records; the second took its numbers
-        index.insert(path, np.fromfile(path, np.uint64).data, added, 20)
+        hash_table.insert(path, np.fromfile(path, np.uint64).data, added, 20)
     table = np.fromfile(path, np.uint64).data
-    assert [index.find(table, records(keys), 40, k) for k in keys] == list(range(40))
-    assert all(index.find(table, records(keys), 40, k) is None for k in lost)
-    assert all(index.find(table, records(keys), 20, k) is None for k in keys[20:])
+    assert [hash_table.find(table, records(keys), 40, k) for k in keys] == list(range(40))
+    assert all(hash_table.find(table, records(keys), 40, k) is None for k in lost)
+    assert all(hash_table.find(table, records(keys), 20, k) is None for k in keys[20:])
 
 
 def test_a_table_without_an_end_is_not_searched_for_ever():
     full = np.full(1024, 7, np.uint64).data
-    assert index.find(full, records([key(0)]), 1, key(1)) is None
+    assert hash_table.find(full, records([key(0)]), 1, key(1)) is None
 
 
 @pytest.mark.parametrize("n", [0, 1, 682, 683, 10_000_000])
 def test_at_most_two_thirds_of_the_slots_are_used(n: int):
-    slots = index.slots_for(n)
+    slots = hash_table.slots_for(n)
     assert slots & (slots - 1) == 0
     assert n <= slots * 2 / 3
     assert slots == 1024 or n > slots / 3 - 1

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from elmore.engine.word_rows import WordRows
-from elmore.engine.words import WordVectors
+from elmore.engine.lru_rows import LruRows
+from elmore.engine.word_vectors import WordVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.text.characters import ByteSpeller
 from tests.engine.engines import KERNELS
@@ -25,7 +25,7 @@ def expected(module: CharCNN, words: list[str]) -> torch.Tensor:
 
 
 def test_the_oldest_words_make_room():
-    known = WordRows(3)
+    known = LruRows(3)
     assert known.rows(["a", "b", "c"])[1] == [0, 1, 2]
     rows, new = known.rows(["d", "a"])  # a is used again, so b goes
     assert new == [0]

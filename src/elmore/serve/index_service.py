@@ -14,7 +14,6 @@ from elmore.search.index import Index
 from elmore.search.uses import Senses, WordMap
 from elmore.search.uses import Use as FoundUse
 from elmore.serve.config import ServeConfig
-from elmore.serve.lane import Lane
 from elmore.serve.problems import RefusedError
 from elmore.serve.schemas import (
     IndexInfo,
@@ -29,17 +28,18 @@ from elmore.serve.schemas import (
     WordAt,
     WordScore,
 )
+from elmore.serve.worker import Worker
 
 _KEPT_SENSES = 64  # answers; some tens of kilobytes each
 
 
-class Searching:
+class IndexService:
     """An index and the threads that search it."""
 
     def __init__(self, index: Index, config: ServeConfig):
         self._index = index
-        self._neighbors = Lane("neighbors", config.queue_searches)
-        self._senses = Lane("senses", config.queue_searches)
+        self._neighbors = Worker("neighbors", config.queue_searches)
+        self._senses = Worker("senses", config.queue_searches)
         self._kept: OrderedDict[tuple[str, Layer], bytes] = OrderedDict()
 
     def close(self) -> None:

@@ -11,21 +11,21 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 from torch import nn
 
+from elmore.config import Frozen
 from elmore.elmo import Elmo
 from elmore.embedder import Embedder
 from elmore.errors import InputError
+from elmore.files.lock import BusyError
 from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerStates
 from elmore.nn.lstm import BiLSTM
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.nn.transformer import Stack
 from elmore.store.keep import KeepLayers
-from elmore.store.lock import BusyError
 from elmore.store.store import MissingError, Store
-from elmore.tasks.parts import Batch, PartOutput
+from elmore.tasks.encoders.word_inputs import Batch, PartOutput
 from elmore.tasks.task import Dims, Words
 from elmore.text.batching import Speller
 
@@ -35,10 +35,8 @@ Place = Literal["input", "late"]
 _WAIT_SECONDS = 1.0
 
 
-class LearntMix(BaseModel):
+class LearntMix(Frozen):
     """How a task mixes the layers of a biLM: the shares s_j and the scale γ."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     place: Place

@@ -9,25 +9,24 @@ from pathlib import Path
 from time import monotonic
 
 import h5py
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from elmore.atomic import atomic_file, cannot_write
+from elmore.config import Frozen
 from elmore.dump.config import DumpConfig, partial_folder
-from elmore.dump.signals import StopSignals
-from elmore.dump.windows import Reader, SentenceMap, Window
+from elmore.dump.lines import Reader, SentenceMap, Window
 from elmore.dump.writers import Hdf5Writer, Tally
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
-from elmore.hdf5_file import hdf5_file
+from elmore.files.atomic import atomic_file, cannot_write
+from elmore.files.hdf5_file import hdf5_file
+from elmore.files.stop_signals import StopSignals
 
 RUN = "run.json"
 RECORD = "elmore"  # the attribute of a part, and of the finished file
 
 
-class Run(BaseModel):
+class Run(Frozen):
     """What must not change between a run and its resumption."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     precision: str = "float32"
     """Before the fingerprint, which it changes: the first difference is the one that is told."""
@@ -47,10 +46,8 @@ class Run(BaseModel):
         )
 
 
-class Record(BaseModel):
+class Record(Frozen):
     """What a part holds: the lines from `first` to before `lines`, counted there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: Run
     first: int

@@ -10,7 +10,7 @@ import pytest
 
 from elmore.dump import windows
 from elmore.dump.config import DumpConfig
-from elmore.dump.windows import Reader, SentenceMap, embedded
+from elmore.dump.lines import Reader, SentenceMap, embedded
 from elmore.embedder import Embedder
 from elmore.errors import InputError
 

@@ -1,0 +1,180 @@
+"""`elmore task evaluate wsd|wic|probes`: what vectors know of meaning, without a model of the task.
+One table, a row for each layer and rule; `--json` has it with every digit.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from elmore.embedder import Embedding
+    from elmore.tasks.uses import LayerEncoder
+
+Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
+Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]
+Sets = Annotated[list[str], typer.Option(help="Test sets, .data.xml with their keys; globs too.")]
+DevSet = Annotated[str, typer.Option(help="The set that chooses layer and rule.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Keep the model's vectors here, for the next run too.")
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the table here as well.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the table.")]
+
+_DEV = "semeval2007"
+
+
+def wsd(
+    encoder: Encoder,
+    semcor: Semcor,
+    sets: Sets,
+    dev: DevSet = _DEV,
+    cache: Cache = None,
+    output: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Word senses by the nearest neighbour in SemCor; F1."""
+    from elmore.pretrain.sentences import find_files
+    from elmore.tasks.wsd import wsd as measure
+
+    vectors = _Heard(encoder, _layers(encoder, cache))
+    with progress_bar(quiet) as watch:
+        found = measure(vectors, find_files(semcor), find_files(sets), dev=dev, watch=watch)
+    if found.unseen and not quiet:
+        print(
+            f"{found.unseen:,} instances have a lemma that SemCor has not: left open, which costs "
+            "recall.",
+            file=sys.stderr,
+        )
+    vectors.tell(quiet)
+    _tell(found.table(), output)
+
+
+def wic(
+    encoder: Encoder,
+    train: Annotated[
+        list[str], typer.Option(help="Pairs that choose the threshold, .data.txt; globs too.")
+    ],
+    test: Annotated[Path, typer.Option(help="Pairs to be judged, .data.txt.")],
+    cache: Cache = None,
+    output: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Whether two uses of a word mean the same, by their cosine; accuracy."""
+    from elmore.pretrain.sentences import find_files
+    from elmore.tasks.wic import wic as measure
+
+    vectors = _Heard(encoder, _layers(encoder, cache))
+    with progress_bar(quiet) as watch:
+        found = measure(vectors, find_files(train), test, watch=watch)
+    vectors.tell(quiet)
+    _tell(found.table(), output)
+
+
+def probes(
+    encoder: Encoder,
+    train: Annotated[Path, typer.Option(help="CoNLL-U to train the part-of-speech probes on.")],
+    test: Annotated[Path, typer.Option(help="CoNLL-U to test them on.")],
+    semcor: Semcor,
+    sets: Sets,
+    dev: DevSet = _DEV,
+    cache: Cache = None,
+    output: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """What each layer knows: parts of speech by a linear probe, and word senses."""
+    from elmore.pretrain.sentences import find_files
+    from elmore.tasks.probes import probe
+
+    vectors = _Heard(encoder, _layers(encoder, cache))
+    with progress_bar(quiet) as watch:
+        found = probe(
+            vectors, (train, test), find_files(semcor), find_files(sets), dev=dev, watch=watch
+        )
+    vectors.tell(quiet)
+    _tell(found.table(), output)
+
+
+def _layers(source: str, cache: Path | None) -> "LayerEncoder":
+    """All layers of a model, kept if asked; or static vectors as layers."""
+    from elmore.embedder import Embedder
+    from elmore.errors import ConfigError
+    from elmore.models.static import StaticVectors
+    from elmore.store.cached import CachedEmbedder
+    from elmore.tasks.encoders.encoder import NONE, STATIC, STORE
+    from elmore.tasks.encoders.layer_inputs import LayersInStore
+    from elmore.tasks.encoders.static_context import StaticContext
+
+    if source == NONE or "+" in source or source.startswith(STORE):
+        raise ConfigError(f"encoder {source!r}: layers are asked of one model, or of glove:FILE.")
+    if source.startswith(STATIC):
+        return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC))))
+    embedder = Embedder.load(source)
+    if cache is None:
+        return embedder
+    return CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)
+
+
+class _Heard:
+    """Layers as they come, and of the words that pass by those that the model cannot read whole."""
+
+    def __init__(self, name: str, layers: "LayerEncoder"):
+        self.name, self.layers = name, layers
+        self.n_layers, self.dim = layers.n_layers, layers.dim
+        self.words: set[str] = set()
+
+    def stream(self, sentences: Iterable[Sequence[str]]) -> "Iterator[Embedding]":
+        return self.layers.stream(self._hear(sentences))
+
+    def _hear(self, sentences: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        for words in sentences:
+            self.words.update(words)
+            yield words
+
+    def tell(self, quiet: bool) -> None:
+        from elmore.embedder import Embedder
+        from elmore.tasks.encoders.word_inputs import cut_words
+
+        if isinstance(self.layers, Embedder) and not quiet:
+            for note in cut_words(self.name, self.layers.speller, self.words):
+                print(note, file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Of sentences or examples: how many are through, of how many."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def _tell(table: list[dict[str, Any]], output: Path | None) -> None:
+    """To stdout, and as JSON with every digit."""
+    from elmore.files.atomic import atomic_file
+    from elmore.tasks.compare.report import markdown
+
+    rows = [[_cell(value) for value in row.values()] for row in table]
+    print(markdown([list(table[0]), *rows]), end="")
+    if output is not None:
+        with atomic_file(output) as beside:
+            beside.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _cell(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else ""
+        case float():
+            return f"{value:.2f}"
+    return str(value)

@@ -1,0 +1,86 @@
+"""The base of every config, `--set` overrides, and validation errors as one line."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elmore.errors import ConfigError
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+class Frozen(BaseModel):
+    """A config: it never changes, and an unknown setting is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Foreign(BaseModel):
+    """A section of a file that another program wrote: strict types, other keys are ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+def one_line(error: ValidationError) -> str:
+    """A pydantic report as one line: where, what is wrong, what was given."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    given = "" if isinstance(first.get("input"), dict) else f" (found {first.get('input')!r:.80})"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}{given}" if where else message
+
+
+def override(config: Config, settings: Iterable[str]) -> Config:
+    """Apply `a.b=c`, each value read as JSON or else as text. Unknown names are errors."""
+    values = config.model_dump(mode="json")
+    renewed: list[dict[str, Any]] = []
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: expected name=value, as in a.b=3.")
+        _set(values, path.split("."), _value(text), setting, renewed)
+    try:
+        # strict, and as JSON: there a list may stand for a tuple, but no text for a number
+        return type(config).model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        raise ConfigError(f"--set: {one_line(error)}.") from None
+
+
+def _set(
+    values: dict[str, Any],
+    path: list[str],
+    value: Any,
+    setting: str,
+    renewed: list[dict[str, Any]],
+) -> None:
+    """`renewed` are sections whose kind was changed: their names are the new kind's to check."""
+    for name in path[:-1]:
+        if not isinstance(values.get(name), dict):
+            raise ConfigError(f"--set {setting}: no section {name!r}; there are {_names(values)}.")
+        values = values[name]
+    name, known = path[-1], any(values is section for section in renewed)
+    if name not in values and not known:
+        raise ConfigError(f"--set {setting}: no {name!r} there; there are {_names(values)}.")
+    if name == "kind" and values["kind"] != value:
+        values.clear()  # another kind has settings of its own
+        renewed.append(values)
+    old = values.get(name)
+    if isinstance(old, dict) and isinstance(value, dict):
+        if value.get("kind", old.get("kind")) != old.get("kind"):
+            old.clear()
+        old.update(value)
+        return
+    values[name] = value
+
+
+def _names(values: dict[str, Any]) -> str:
+    return ", ".join(values)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,1 @@
+"""Files: atomic writing, locks, checksums, stop signals, text and HDF5 files."""

@@ -1,0 +1,1 @@
+"""Encoders side by side on one task: trials, table, plots, page."""
