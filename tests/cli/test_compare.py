@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from elmore.cli.main import main
-from elmore.tasks import compare as module
+from elmore.tasks.compare import compare as module
 from elmore.tasks.fit import fit
 from tests.tasks.tiny_data import write_columns
 

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmore.dump import windows
+from elmore.dump import lines as windows
 from elmore.dump.config import DumpConfig
 from elmore.dump.dump import Progress, dump
 from elmore.embedder import Embedder

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from elmore.dump import windows
+from elmore.dump import lines as windows
 from elmore.dump.config import DumpConfig
 from elmore.dump.lines import Reader, SentenceMap, embedded
 from elmore.embedder import Embedder

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmore.dump import parts
+from elmore.dump import resumable as parts
 from elmore.dump.config import DumpConfig, partial_folder
 from elmore.dump.dump import dump
 from elmore.dump.lines import Item

@@ -13,7 +13,7 @@ from elmore.embedder import Embedder
 from elmore.errors import ConfigError, ElmoreError, InputError
 from elmore.files.lock import Lock
 from elmore.store.store import Store
-from elmore.tasks import compare as module
+from elmore.tasks.compare import compare as module
 from elmore.tasks.compare.compare import CompareConfig, CompareProgress, compare, share
 from elmore.tasks.compare.outcome import Trial, read_outcome
 from elmore.tasks.fit import Fitted, fit

@@ -12,7 +12,7 @@ from elmore.embedder import Embedder
 from elmore.tasks.probes import ProbeConfig, classify, probe, probe_pos
 from elmore.tasks.readers.columns import TaggedSentence
 from tests.tasks.contexts import WordBefore, write_semcor, write_set
-from tests.tasks.test_senses import DEV, KNOWN, TEST
+from tests.tasks.test_wsd import DEV, KNOWN, TEST
 
 QUICK = ProbeConfig(epochs=200, batch=16, lr=0.05)
 

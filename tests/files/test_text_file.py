@@ -12,8 +12,8 @@ import pytest
 import zstandard
 
 from elmore.errors import InputError
+from elmore.files import text_file as corpus
 from elmore.files.text_file import read_lines
-from elmore.text import corpus
 
 LINES = [f"line {i} {'naïve 東京 ' * (i % 7)}{i * 7919 % 9973}" for i in range(2000)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
