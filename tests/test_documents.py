@@ -16,7 +16,7 @@ from elmore.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INSTALLING = "pip install"  # done already, or this would not run
+INSTALLING = ("git clone", "cd ", "pip install")  # done already, or this would not run
 
 
 def blocks(document: str) -> list[tuple[str, str]]:
@@ -37,9 +37,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("document", ["README.md", "README.zh-CN.md"])
+@pytest.mark.parametrize("document", ["README.md", "README.zh-CN.md", "docs/cli.md"])
 @pytest.mark.usefixtures("reader")
-def test_every_block_of_a_readme_runs_and_prints_what_it_says(document: str):
+def test_every_block_of_a_document_runs_and_prints_what_it_says(document: str):
     printed, names = "", {"__name__": "readme"}
     for language, text in blocks(document):
         match language:
@@ -55,6 +55,10 @@ def test_every_block_of_a_readme_runs_and_prints_what_it_says(document: str):
                 printed = caught.getvalue()
             case "text":
                 assert shown(printed) == shown(text)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 1_300
 
 
 def test_the_two_readmes_have_the_same_blocks():
