@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from elmore.demo.accuracy import sense_accuracy, total, word_accuracies
-from elmore.demo.uses import LANGUAGES, Language, Use, read_uses
-from elmore.demo.vectors import embed_uses
+from elmore.demo.ambiguous_words import LANGUAGES, Language, read_uses
+from elmore.demo.embedded_uses import embed_uses
 from elmore.embedder import Embedder
 from elmore.models.static import StaticVectors
+from elmore.uses.use import Use
 
 Likeness = Callable[[Use, Use], float]
 

@@ -24,7 +24,7 @@ from elmore.embedder import Embedder, Vectors
 from elmore.search.corpus import TextFiles
 from elmore.search.index import Index
 from elmore.search.manifest import ModelSource
-from elmore.search.vector_space import unit
+from elmore.uses.geometry import unit
 
 HERE = Path(__file__).resolve().parent
 K = 10

@@ -24,7 +24,7 @@ from elmore.checkpoint.native import write_native_files
 from elmore.checkpoint.sources import find_source, load
 from elmore.cli.doctor import ModelSummary, examine
 from elmore.config import one_line
-from elmore.demo.uses import Language, read_uses
+from elmore.demo.ambiguous_words import Language, read_uses
 from elmore.embedder import Embedder
 from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.files.atomic import atomic_folder

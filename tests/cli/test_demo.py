@@ -10,7 +10,7 @@ import pytest
 from elmore.checkpoint import sources
 from elmore.cli.main import main
 from elmore.demo.accuracy import chance
-from elmore.demo.uses import read_uses
+from elmore.demo.ambiguous_words import read_uses
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from elmore.cli.concordance import line
 from elmore.cli.main import main
 from elmore.search.index import Index
-from elmore.search.uses import Use
+from elmore.uses.use import Use
 from tests.search.corpora import corpus
 from tests.tiny_models import Tiny
 
@@ -150,7 +150,7 @@ def test_mistakes_are_told_in_one_line(
     ],
 )
 def test_a_line_fits_its_width_with_the_word_in_its_place(words: list[str], width: int):
-    use = Use(0, tuple(words), len(words) // 2)
+    use = Use(tuple(words), len(words) // 2, id=0)
     text = line(use, width)
     assert cell_len(text.plain) <= width
     (span,) = text.spans

@@ -11,10 +11,11 @@ from elmore.demo.accuracy import (
     total,
     word_accuracies,
 )
+from elmore.demo.ambiguous_words import read_uses
 from elmore.demo.demo import demo, nearest_uses, nearest_words
-from elmore.demo.uses import Use, read_uses
-from elmore.demo.vectors import UseVectors, embed_uses
+from elmore.demo.embedded_uses import UseVectors, embed_uses
 from elmore.embedder import Embedder
+from elmore.uses.use import Use
 
 
 def as_vectors(*rows: tuple[float, ...]) -> np.ndarray:
@@ -101,7 +102,7 @@ def test_a_words_accuracy_is_that_of_a_plain_loop(vectors: UseVectors):
 
 
 def test_neighbours_are_ranked_and_never_the_query_itself():
-    uses = [Use("w", sense, (str(i), "w")) for i, sense in enumerate("aabb")]
+    uses = [Use((str(i), "w"), 1, sense=sense) for i, sense in enumerate("aabb")]
     top = as_vectors((1, 0), (1, 0.2), (0.3, 1), (0, 1))
     made = UseVectors(uses, np.stack([top * 0, top]), top, ["w", "x", "y"], top[[0, 2, 1]])
     first, second = nearest_uses(made, "w", made.top)

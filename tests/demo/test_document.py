@@ -9,7 +9,7 @@ import pytest
 
 from elmore.checkpoint import sources
 from elmore.cli.main import main
-from elmore.demo.uses import LANGUAGES, read_uses
+from elmore.demo.ambiguous_words import LANGUAGES, read_uses
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "demo.md"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

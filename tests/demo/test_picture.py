@@ -1,4 +1,4 @@
-"""The plane against an eigenvalue solution, the layout's promises, and both files as written."""
+"""The layout's promises, and both files as written."""
 
 import itertools
 import xml.etree.ElementTree as ElementTree
@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmore.demo.ambiguous_words import Language, read_uses
+from elmore.demo.embedded_uses import UseVectors, embed_uses
 from elmore.demo.html import html_page, svg, write_html
-from elmore.demo.picture import CONTEXT, Box, Label, Picture, picture_uses, plane
+from elmore.demo.picture import CONTEXT, Box, Label, Picture, picture_uses
 from elmore.demo.png import write_png
-from elmore.demo.uses import Language, read_uses
-from elmore.demo.vectors import UseVectors, embed_uses
 from elmore.embedder import Embedder
 from elmore.errors import InputError
+from elmore.uses.geometry import exact_plane
 
 
 @pytest.fixture(scope="module")
@@ -25,26 +26,6 @@ def vectors(tiny_embedder: Embedder) -> dict[Language, UseVectors]:
 @pytest.fixture(scope="module")
 def picture(vectors: dict[Language, UseVectors]) -> Picture:
     return picture_uses(vectors["en"], "spring", "tiny")
-
-
-def test_the_plane_holds_the_two_directions_of_largest_variance():
-    vectors = np.sin(np.arange(60, dtype=np.float32) ** 1.3).reshape(12, 5)
-    found = plane(vectors)
-    values, directions = np.linalg.eigh(np.cov(vectors.T.astype(float)))
-    expected = (vectors - vectors.mean(axis=0)) @ directions[:, [-1, -2]]
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
-    np.testing.assert_allclose(found.var(axis=0, ddof=1), values[[-1, -2]], rtol=1e-5)
-
-
-def test_the_plane_does_not_depend_on_the_sign_an_algorithm_happens_to_give():
-    vectors = np.sin(np.arange(60, dtype=np.float32) ** 1.3).reshape(12, 5)
-    turned = vectors @ np.linalg.qr(np.cos(np.arange(25.0) ** 2).reshape(5, 5))[0]
-    np.testing.assert_allclose(plane(turned.astype(np.float32)), plane(vectors), atol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(4, 6), (1, 6), (4, 1)])
-def test_uses_that_do_not_differ_are_one_point(shape: tuple[int, int]):
-    assert (plane(np.ones(shape, dtype=np.float32)) == 0).all()
 
 
 def test_every_use_is_a_dot_inside_the_panel_with_its_words(picture: Picture):
@@ -60,7 +41,7 @@ def test_every_use_is_a_dot_inside_the_panel_with_its_words(picture: Picture):
 def test_distances_in_the_picture_are_those_of_the_plane(
     picture: Picture, vectors: dict[Language, UseVectors]
 ):
-    points = plane(vectors["en"].top[vectors["en"].of("spring")])
+    points = exact_plane(vectors["en"].top[vectors["en"].of("spring")])
     drawn = np.array([(dot.x, dot.y) for dot in picture.dots])
     pairs = list(itertools.combinations(range(18), 2))
     true = np.array([np.linalg.norm(points[i] - points[k]) for i, k in pairs])

@@ -1,4 +1,4 @@
-"""Groups are found where there are some, and nowhere else."""
+"""Characteristic words of senses, and the senses that an index finds."""
 
 from pathlib import Path
 
@@ -7,76 +7,15 @@ import pytest
 
 from elmore.search import index as indexing
 from elmore.search.index import Index
-from elmore.search.senses import characteristic, group, plane, silhouette
-from elmore.search.uses import Use
-from elmore.search.vector_space import unit
+from elmore.search.senses import characteristic
+from elmore.uses.clusters import cluster
+from elmore.uses.use import Use
 from tests.search.corpora import corpus
 from tests.store.waves import waves
 
 
-def clouds(sizes: list[int], apart: float, dim: int = 30) -> np.ndarray:
-    """Gaussian clouds round orthogonal middles, rows of length one."""
-    rng = np.random.default_rng(0)
-    middles = np.eye(dim)[: len(sizes)] * apart
-    rows = [rng.normal(size=(n, dim)) * 0.1 + m for n, m in zip(sizes, middles, strict=True)]
-    return unit((np.concatenate(rows) + 0.3).astype(np.float32))
-
-
-@pytest.mark.parametrize("sizes", [[80, 40], [60, 50, 40], [40, 30, 20, 10]])
-def test_clouds_that_lie_apart_are_found(sizes: list[int]):
-    groups = group(clouds(sizes, apart=1.0))
-    assert np.bincount(groups.labels).tolist() == sizes
-    assert (np.diff(groups.labels) >= 0).all()  # the largest first, and no point strays
-    assert groups.separation > 0.3
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_one_cloud_is_one_sense(seed: int):
-    rng = np.random.default_rng(seed)
-    stretched = rng.normal(size=(150, 30)) * np.geomspace(1, 0.05, 30) + 2
-    groups = group(unit(stretched.astype(np.float32)))
-    assert groups.labels.tolist() == [0] * 150
-    assert groups.separation == 0
-
-
-@pytest.mark.parametrize("n", [1, 2, 9])
-def test_few_uses_are_one_sense(n: int):
-    vectors = clouds([n], apart=1.0)
-    assert group(vectors).labels.tolist() == [0] * n
-    assert plane(vectors).shape == (n, 2)
-
-
-def test_many_uses_are_grouped_by_some_of_them():
-    groups = group(clouds([3000, 2000], apart=1.0))
-    assert np.bincount(groups.labels).tolist() == [3000, 2000]
-
-
-def test_the_plane_keeps_the_two_widest_directions():
-    rng = np.random.default_rng(0)
-    rows = (rng.normal(size=(200, 6)) * [0.1, 3, 0.1, 1, 0.1, 0.1]).astype(np.float32)
-    points = plane(rows)
-    assert abs(np.corrcoef(points[:, 0], rows[:, 1])[0, 1]) > 0.99
-    assert abs(np.corrcoef(points[:, 1], rows[:, 3])[0, 1]) > 0.99
-
-
-@pytest.mark.parametrize("n_groups", [1, 2, 5])
-def test_the_silhouette_is_that_of_scikit_learn(n_groups: int):
-    metrics = pytest.importorskip("sklearn.metrics", reason="the extra `search` is not installed")
-    rng = np.random.default_rng(n_groups)
-    points = rng.normal(size=(40, 3)) + 3 * np.arange(40)[:, None] / 40
-    points[1] = points[2]
-    labels = np.arange(40) * n_groups // 40
-    if n_groups > 2:
-        labels[7] = n_groups  # a group of one
-    distances = np.linalg.norm(points[:, None] - points, axis=-1)
-    want = 0.0
-    if n_groups > 1:
-        want = metrics.silhouette_score(distances, labels, metric="precomputed")
-    assert silhouette(distances, labels) == pytest.approx(want, abs=1e-12)
-
-
 def uses(*sentences: str) -> list[Use]:
-    return [Use(i, tuple(s.split()), s.split().index("bank")) for i, s in enumerate(sentences)]
+    return [Use(tuple(s.split()), s.split().index("bank")) for s in sentences]
 
 
 def test_characteristic_words_tell_senses_apart_and_frequent_words_do_not():
@@ -114,9 +53,9 @@ def test_senses_and_map_are_found_in_one_go(tmp_path: Path, monkeypatch: pytest.
     def counted(vectors: np.ndarray):
         nonlocal times
         times += 1
-        return group(vectors)
+        return cluster(vectors)
 
-    monkeypatch.setattr(indexing, "group", counted)
+    monkeypatch.setattr(indexing, "cluster", counted)
     found, points = index.senses_and_map("bank", layer=1)
     assert times == 1
     assert found == wanted

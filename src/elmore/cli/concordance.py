@@ -11,8 +11,8 @@ from rich.text import Text
 from elmore.errors import ConfigError
 
 if TYPE_CHECKING:
-    from elmore.search.uses import Use
     from elmore.search.vector_space import Layer
+    from elmore.uses.use import Use
 
 _CUT = "…"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # a corpus is not to move the cursor

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from elmore.demo.accuracy import Accuracy
+    from elmore.demo.ambiguous_words import Language
     from elmore.demo.demo import Demo
-    from elmore.demo.uses import Language, Use
+    from elmore.uses.use import Use
 
 SHIPPED: "dict[Language, str]" = {"en": "small-en", "zh": "tiny-zh"}
 _NAMES: "dict[Language, str]" = {"en": "English", "zh": "Chinese"}
@@ -75,7 +76,7 @@ def check_plot(plot: Path | None) -> None:
 def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
     """Which model reads which language: both shipped ones, or the language of the word."""
     from elmore.checkpoint.sources import shipped_names
-    from elmore.demo.uses import language_of
+    from elmore.demo.ambiguous_words import language_of
 
     asked: list[Language] = [language_of(word)] if word else ["en"]
     if model is not None:

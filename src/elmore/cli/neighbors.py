@@ -8,7 +8,7 @@ import typer
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
-    from elmore.search.uses import Neighbor, StaticNeighbor
+    from elmore.search.answers import Neighbor, StaticNeighbor
 
 _BESIDE = 22  # places for the static neighbours and the scores
 

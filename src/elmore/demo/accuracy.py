@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmore.demo.vectors import UseVectors, Vectors, centred, cosines
+from elmore.demo.embedded_uses import UseVectors
+from elmore.embedder import Vectors
+from elmore.uses.geometry import centered, cosines
 
 _TIE = 1e-6  # cosines nearer than this are rounding
 
@@ -62,7 +64,7 @@ def total(words: Sequence[WordAccuracy]) -> Accuracy:
 def sense_accuracy(vectors: Vectors, senses: Sequence[str]) -> float:
     """Leave one out, take its nearest by cosine; among several as near, the share that is right.
     The mean of a word's uses is the word's, not a sense's, and is removed first."""
-    own = centred(vectors)
+    own = centered(vectors)
     near = cosines(own, own)  # (n, n)
     np.fill_diagonal(near, -np.inf)
     nearest = near >= near.max(axis=1, keepdims=True) - _TIE

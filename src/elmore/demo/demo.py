@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.demo.accuracy import Accuracy, WordAccuracy, total, word_accuracies
-from elmore.demo.uses import Language, Use, read_uses
-from elmore.demo.vectors import UseVectors, Vectors, centred, cosines, embed_uses
-from elmore.embedder import Embedder
+from elmore.demo.ambiguous_words import Language, read_uses
+from elmore.demo.embedded_uses import UseVectors, embed_uses
+from elmore.embedder import Embedder, Vectors
+from elmore.uses.geometry import centered, cosines
+from elmore.uses.use import Use
 
 SHOWN: dict[Language, str] = {"en": "play", "zh": "苹果"}
 """The word whose neighbours are shown, unless another is asked for."""
@@ -74,7 +76,7 @@ def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Query]:
     """For the first use of each sense of `word`, its nearest other uses in `layer`, (N, D)."""
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
-    own = centred(layer[rows])  # (n, D): what all uses of the word share is left out
+    own = centered(layer[rows])  # (n, D): what all uses of the word share is left out
     near = cosines(own, own)  # (n, n)
     first = {use.sense: i for i, use in reversed(list(enumerate(uses)))}
     return [

@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.demo.uses import Use
-from elmore.demo.vectors import UseVectors, Vectors
+from elmore.demo.embedded_uses import UseVectors
+from elmore.uses.geometry import exact_plane
+from elmore.uses.use import Use
 
 WIDTH, HEIGHT = 960, 470
 TITLE_SIZE, TEXT_SIZE, DOT = 17, 11, 5
@@ -92,7 +93,7 @@ def picture_uses(vectors: UseVectors, word: str, model: str) -> Picture:
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
     senses = list(dict.fromkeys(use.sense for use in uses))
-    points = _fitted(plane(vectors.top[rows]), CONTEXT)
+    points = _fitted(exact_plane(vectors.top[rows]), CONTEXT)
     labels = _labels(points, [use.snippet(_AROUND) for use in uses])
     dots = [
         Dot(use, float(x), float(y), senses.index(use.sense), label)
@@ -105,17 +106,6 @@ def picture_uses(vectors: UseVectors, word: str, model: str) -> Picture:
         dots=dots,
         legend=_legend(senses),
     )
-
-
-def plane(vectors: Vectors) -> NDArray[np.float64]:
-    """Principal components: (n, D) to (n, 2), the same way round on every machine."""
-    centred = vectors - vectors.mean(axis=0, dtype=np.float64)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((len(vectors), 2))
-    kept = min(2, len(sizes))
-    points[:, :kept] = left[:, :kept] * sizes[:kept]
-    farthest = np.take_along_axis(points, np.abs(points).argmax(axis=0)[None], axis=0)
-    return points * np.where(farthest < 0, -1.0, 1.0)
 
 
 def _fitted(points: NDArray[np.float64], box: Box) -> NDArray[np.float64]:

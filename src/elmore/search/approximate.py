@@ -16,8 +16,9 @@ from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.search.manifest import Manifest
 from elmore.search.segment import Ints, Segment
-from elmore.search.vector_space import Query, equal_mix, one_layer, unit
+from elmore.search.vector_space import Query, equal_mix, one_layer
 from elmore.search.writer import Writer
+from elmore.uses.geometry import unit
 
 LEAST_USES = 50_000
 """Fewer are scanned one and all in the same time."""

@@ -20,19 +20,22 @@ from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
 from elmore.search.add import add
+from elmore.search.answers import Neighbor, Sense, Senses, StaticNeighbor, WordMap
 from elmore.search.approximate import Approximate, approximate
 from elmore.search.build import BuildConfig, Keeping, Watch
 from elmore.search.compact import compact
 from elmore.search.manifest import Manifest, ModelSource, read_manifest
 from elmore.search.nearest import Hit, nearest, nearest_in_word
 from elmore.search.sampling import WordChoice, read_counts
-from elmore.search.senses import Groups, characteristic, group, plane
-from elmore.search.uses import Neighbor, Sense, Senses, StaticNeighbor, Use, WordMap
-from elmore.search.vector_space import Layer, read_vector_space, unit
+from elmore.search.senses import characteristic
+from elmore.search.vector_space import Layer, read_vector_space
 from elmore.search.writer import Writer, open_segments
 from elmore.store.keep import KeepLayers
 from elmore.store.precision import Precision
 from elmore.store.words import read_all, read_sentence
+from elmore.uses.clusters import Clusters, cluster
+from elmore.uses.geometry import centered, plane, unit
+from elmore.uses.use import Use
 
 _ATTEMPTS = 10
 _CANDIDATES = 200
@@ -204,7 +207,7 @@ class Index:
             names.update(zip(new, count(len(names)), strict=False))
             parts += [segment.static_vector(word) for word in new]
         table = np.stack(parts) if parts else np.zeros((0, self.manifest.dim), np.float32)
-        return names, unit(table - table.mean(axis=0))
+        return names, unit(centered(table, np.float32))
 
     # Senses -------------------------------------------------------------------------------------
 
@@ -227,19 +230,19 @@ class Index:
 
     def _grouped(self, word: str, layer: Layer) -> "_Grouped":
         uses, vectors = self._vectors(word, layer)
-        return _Grouped(self._known(word), uses, vectors, group(vectors))
+        return _Grouped(self._known(word), uses, vectors, cluster(vectors))
 
     def _senses(self, grouped: "_Grouped", typical: int, words: int) -> Senses:
-        word, uses, vectors, groups = grouped
-        near = np.einsum("nd,nd->n", vectors, groups.centres[groups.labels])  # (n,)
+        word, uses, vectors, clusters = grouped
+        near = np.einsum("nd,nd->n", vectors, clusters.centers[clusters.labels])  # (n,)
         senses = []
-        for i in range(len(groups.centres)):
-            ours = np.flatnonzero(groups.labels == i)
-            others = [uses[j] for j in np.flatnonzero(groups.labels != i)]
+        for i in range(len(clusters.centers)):
+            ours = np.flatnonzero(clusters.labels == i)
+            others = [uses[j] for j in np.flatnonzero(clusters.labels != i)]
             middle = [uses[j] for j in ours[np.argsort(-near[ours], kind="stable")]]
             told = characteristic(middle, others, self._counts, words)
             senses.append(Sense(len(ours), _distinct(middle, typical), told))
-        return Senses(word, len(uses), tuple(senses), groups.separation)
+        return Senses(word, len(uses), tuple(senses), clusters.separation)
 
     @cached_property
     def _counts(self) -> dict[str, int]:
@@ -331,7 +334,8 @@ class Index:
     def _use(self, hit: Hit) -> Use:
         segment = self._segments[hit.segment]
         sentence, position = segment.uses[hit.row].tolist()
-        return Use(int(self._starts[hit.segment]) + hit.row, segment.sentence(sentence), position)
+        number = int(self._starts[hit.segment]) + hit.row
+        return Use(segment.sentence(sentence), position, id=number)
 
 
 class _Grouped(NamedTuple):
@@ -340,12 +344,12 @@ class _Grouped(NamedTuple):
     word: str
     uses: list[Use]
     vectors: Vectors  # (n, D)
-    groups: Groups
+    clusters: Clusters
 
 
 def _map(grouped: _Grouped) -> WordMap:
     points = plane(grouped.vectors)
-    return WordMap(grouped.word, tuple(grouped.uses), points, grouped.groups.labels)
+    return WordMap(grouped.word, tuple(grouped.uses), points, grouped.clusters.labels)
 
 
 def _distinct(uses: Sequence[Use], n: int) -> tuple[Use, ...]:

@@ -11,7 +11,8 @@ import numpy as np
 from elmore.embedder import Vectors
 from elmore.search.approximate import Approximate
 from elmore.search.segment import Ints, Rows, Segment
-from elmore.search.vector_space import Query, unit
+from elmore.search.vector_space import Query
+from elmore.uses.geometry import unit
 
 _CHUNK = 65_536
 

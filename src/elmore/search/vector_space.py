@@ -14,6 +14,7 @@ from elmore.embedder import Vectors
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.search.manifest import Manifest
 from elmore.store.keep import Keep, KeepLayers, described, select
+from elmore.uses.geometry import unit
 
 CENTRE = "centre.bin"
 
@@ -89,12 +90,6 @@ def one_layer(place: int, n_kept: int) -> Vectors:
     weights = np.zeros(n_kept, np.float32)
     weights[place] = 1
     return weights
-
-
-def unit(vectors: Vectors) -> Vectors:
-    """Rows of length one; a row of zeros stays."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(norms, np.finfo(np.float32).tiny), np.float32)
 
 
 def read_vector_space(folder: Path, manifest: Manifest) -> VectorSpace:

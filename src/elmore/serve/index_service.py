@@ -10,9 +10,8 @@ from typing import Any
 
 from elmore.embedder import Vectors
 from elmore.errors import ConfigError, InputError
+from elmore.search.answers import Senses, WordMap
 from elmore.search.index import Index
-from elmore.search.uses import Senses, WordMap
-from elmore.search.uses import Use as FoundUse
 from elmore.serve.config import ServeConfig
 from elmore.serve.problems import RefusedError
 from elmore.serve.schemas import (
@@ -29,6 +28,7 @@ from elmore.serve.schemas import (
     WordScore,
 )
 from elmore.serve.worker import Worker
+from elmore.uses.use import Use as FoundUse
 
 _KEPT_SENSES = 64  # answers; some tens of kilobytes each
 

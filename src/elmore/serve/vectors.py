@@ -13,6 +13,7 @@ from elmore.embedder import Vectors
 from elmore.errors import ConfigError
 from elmore.serve.texts import Read
 from elmore.store.keep import KeepLayers, KeepMix, select
+from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
 PIECE = 1 << 20
@@ -104,9 +105,7 @@ def cosines(a: Vectors, b: Vectors, weights: Sequence[float]) -> Vectors:
     """Of every word with every word, layer by layer and last of the mix: (L + 1, n_a, n_b)."""
     mix = KeepMix(weights=tuple(weights), gamma=1.0)
     a, b = (np.concatenate([side, select(mix, side, None)]) for side in (a, b))
-    a, b = (
-        side / np.maximum(np.linalg.norm(side, axis=-1, keepdims=True), 1e-12) for side in (a, b)
-    )
+    a, b = (unit(side, least=1e-12) for side in (a, b))
     return np.asarray(np.clip(a @ b.transpose(0, 2, 1), -1, 1), np.float32)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from elmore.demo.accuracy import chance
-from elmore.demo.uses import LANGUAGES, Language, Use, language_of, read_uses
+from elmore.demo.ambiguous_words import LANGUAGES, Language, language_of, read_uses
 from elmore.errors import InputError
+from elmore.uses.use import Use
 
 STOPS = {".", "?", "。", "？"}
 
@@ -88,16 +89,6 @@ def test_shared_words_and_neighbouring_words_do_not_give_the_sense_away(language
         by_chance.append(chance([use.sense for use in uses]))
     assert np.mean(overlap) < np.mean(by_chance) + 0.1
     assert np.mean(neighbours) < np.mean(by_chance) + 0.1
-
-
-def test_a_snippet_and_a_sentence_read_like_text():
-    use = Use(
-        "date", "fruit", tuple("In the oasis they grow the fig , the date and olives .".split())
-    )
-    assert use.sentence == "In the oasis they grow the fig, the date and olives."
-    assert use.snippet(1) == "… the date and …"
-    assert use.marked("<", ">") == "In the oasis they grow the fig, the <date> and olives."
-    assert Use("bat", "sport", ("The", "batsman", "'s", "bat")).snippet(1) == "… 's bat"
 
 
 def test_the_language_follows_from_the_word():

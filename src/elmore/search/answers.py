@@ -1,4 +1,4 @@
-"""What a search answers with: uses, which are words in their sentences, and more."""
+"""What an index answers with: neighbors, senses, maps."""
 
 # n uses
 from dataclasses import dataclass
@@ -6,25 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A word where it stands."""
-
-    id: int
-    """Of this use, until the index is next written to."""
-    words: tuple[str, ...]
-    """The whole sentence."""
-    position: int
-
-    @property
-    def word(self) -> str:
-        return self.words[self.position]
+from elmore.uses.use import Use
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """A use and how near it is: the cosine of the centred vectors."""
+    """A use and how near it is: the cosine of the centered vectors."""
 
     use: Use
     score: float
@@ -32,7 +19,7 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class StaticNeighbor:
-    """A word and how near it is when nobody looks at the context."""
+    """A word and how near it is without context."""
 
     word: str
     score: float

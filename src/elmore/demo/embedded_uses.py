@@ -5,15 +5,12 @@ the word's own vector without context, and the mean of its sentence's vectors wi
 # L layers, N uses, V distinct words, D vector dim
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmore.demo.uses import Use
-from elmore.embedder import Embedder
-
-Vectors = NDArray[np.float32]
+from elmore.embedder import Embedder, Vectors
+from elmore.uses.geometry import centered
+from elmore.uses.use import Use
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,23 +48,5 @@ def embed_uses(embedder: Embedder, uses: list[Use]) -> UseVectors:
         layers=np.stack(at_word, axis=1),  # (L, N, D)
         sentences=np.stack(sentences),  # (N, D)
         lexicon=list(static),
-        static=centred(np.stack(list(static.values()))),  # (V, D)
+        static=centered(np.stack(list(static.values()))),  # (V, D)
     )
-
-
-def cosines(vectors: Vectors, others: Vectors) -> NDArray[np.float64]:
-    """Between every two; a vector of zeros is like nothing."""
-    return _units(vectors) @ _units(others).T
-
-
-def centred(vectors: NDArray[Any]) -> Vectors:
-    """What all of them share tells none from another, and would make them look alike."""
-    mean = vectors.mean(axis=-2, keepdims=True, dtype=np.float64)
-    return np.asarray(vectors - mean, dtype=np.float32)
-
-
-def _units(vectors: Vectors) -> NDArray[np.float64]:
-    wide = vectors.astype(np.float64)
-    norms = np.linalg.norm(wide, axis=-1, keepdims=True)
-    units: NDArray[np.float64] = wide / np.where(norms > 0, norms, 1.0)
-    return units

@@ -1,0 +1,1 @@
+"""A word in its sentence: its vectors, their geometry, and clusters of them."""

@@ -1,0 +1,69 @@
+"""The vectors of chosen uses: each sentence is embedded once, and only the words that are asked for
+stay in memory, at half precision.
+"""
+
+# L layers, n words of a sentence, N uses, D vector dim
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.embedder import Embedding
+from elmore.uses.use import Use
+
+Half = NDArray[np.float16]
+Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
+SentenceWatch = Callable[[int, int], None]
+"""Told how many sentences are done, of how many."""
+
+AVERAGE = "average"
+ALL_ROWS = slice(None)
+
+
+class LayerEncoder(Protocol):
+    """Anything that gives layers (L, n, D) for lists of words, in order."""
+
+    @property
+    def n_layers(self) -> int: ...
+
+    @property
+    def dim(self) -> int: ...
+
+    def stream(self, sentences: Iterable[Sequence[str]]) -> Iterator[Embedding]: ...
+
+
+def unwatched(done: int, of: int) -> None:
+    """Nobody looks."""
+
+
+def use_vectors(
+    source: LayerEncoder, uses: Sequence[Use], watch: SentenceWatch = unwatched
+) -> Half:
+    """Every layer of every use, in order, (L, N, D); of several words, their mean. Consecutive uses
+    that share their list of words are one sentence."""
+    sentences = [list(same) for _, same in groupby(uses, key=lambda use: id(use.words))]
+    kept = np.empty((source.n_layers, len(uses), source.dim), np.float16)
+    row = 0
+    embeddings = source.stream(same[0].words for same in sentences)
+    for done, (same, embedding) in enumerate(zip(sentences, embeddings, strict=True), start=1):
+        for use in same:
+            kept[:, row] = embedding.layers[:, slice(*use.span)].mean(axis=1)  # (L, D)
+            row += 1
+        watch(done, len(sentences))
+    return kept
+
+
+def views(n_layers: int) -> list[str]:
+    """What can be looked at: each layer, and where there are several their mean."""
+    layers = [f"layer {number}" for number in range(n_layers)]
+    return layers if n_layers == 1 else [*layers, AVERAGE]
+
+
+def view(kept: Half, name: str, rows: Rows | slice = ALL_ROWS) -> Floats:
+    """One layer, or the mean of all, of some of the uses."""
+    if name == AVERAGE:
+        return np.asarray(kept[:, rows].mean(axis=0, dtype=np.float32))  # (N, D)
+    return kept[int(name.removeprefix("layer ")), rows].astype(np.float32)  # (N, D)
