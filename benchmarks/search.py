@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from elmore.embedder import Embedder, Vectors
-from elmore.search.corpus import TextFiles
+from elmore.files.sentence_files import SentenceFiles
 from elmore.search.index import Index
 from elmore.search.manifest import ModelSource
 from elmore.uses.geometry import unit
@@ -85,7 +85,7 @@ def build(options: argparse.Namespace, embedder: Embedder) -> dict[str, Any]:
 
     before = seconds.get("embedded_words", 0)
     Index.build(
-        TextFiles(options.corpus, options.tokenize),
+        SentenceFiles(options.corpus, options.tokenize),
         embedder,
         options.index,
         keep=options.keep,
@@ -120,7 +120,7 @@ def questions(options: argparse.Namespace, index: Index) -> list[tuple[list[str]
     """Sentences of other text, each with an indexed word, drawn without regard to frequency."""
     known, chance = set(index.words), random.Random(0)
     asked = []
-    for words in TextFiles([options.queries], options.tokenize):
+    for words in SentenceFiles([options.queries], options.tokenize):
         positions = [i for i, word in enumerate(words) if word in known and word.isalpha()]
         if positions and 5 <= len(words) <= 60:
             asked.append((words, chance.choice(positions)))

@@ -32,15 +32,14 @@ def evaluate(
     """Token-weighted perplexity by the full softmax; </S> counts, <S> is never predicted."""
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
+    from elmore.files.sentence_files import SentenceFiles
     from elmore.pretrain.evaluate import evaluate as score
     from elmore.pretrain.evaluate import language_model, perplexity, summarize
-    from elmore.pretrain.sentences import ReadingConfig, read_sentences
 
     if carry_state and per_sentence:
         raise ConfigError("--carry-state and --per-sentence exclude each other.")
     checkpoint = load(source, options=options, softmax=True)
-    reading = ReadingConfig(tokenize=tokenize, errors=errors.value)
-    sentences = read_sentences(text, reading)
+    sentences = SentenceFiles([text], tokenize, errors.value, split_lines=True)
     if per_sentence:
         for found in score(checkpoint, sentences, source):
             row = {"forward": found.forward, "backward": found.backward, "unknown": found.unknown}

@@ -44,7 +44,7 @@ def index(
     """Index the uses of a corpus's words. Stopped at any moment, run it again to go on."""
     _check_files(corpus)
     from elmore.embedder import Embedder
-    from elmore.search.corpus import TextFiles
+    from elmore.files.sentence_files import SentenceFiles
     from elmore.search.index import Index
     from elmore.search.manifest import ModelSource
 
@@ -57,7 +57,7 @@ def index(
             show(now)
 
         made = Index.build(
-            TextFiles(corpus, tokenize, errors.value),
+            SentenceFiles(corpus, tokenize, errors.value),
             embedder,
             output,
             keep=keep,

@@ -13,7 +13,8 @@ import typer
 
 from elmore.cli.embed import Errors
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.files.text_file import COMPRESSED, STDIN, read_lines
+from elmore.files.sentence_files import SentenceFiles
+from elmore.files.text_file import COMPRESSED, STDIN
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedder
@@ -72,15 +73,15 @@ def fill(
     if text != STDIN and not Path(text).exists():
         raise InputError(f"{text}: no such file.")
     _check_choice(folder, keep, gamma, precision)
+    sentences = SentenceFiles([text], tokenize, errors.value)
     embedder = Embedder.load(model, options=options, device=device)
     if not folder.exists():
-        sample = _sentences(text, tokenize, errors)
-        choice = _choice(keep or "all", gamma, embedder, text, sample)
+        choice = _choice(keep or "all", gamma, embedder, text, sentences)
         target = _created(folder, embedder, choice, precision or Precision.FLOAT32)
     else:
         target = _opened(folder, embedder, keep, gamma)
     with _filling_bar(text, quiet) as (counted, show):
-        report = target.fill(counted(_sentences(text, tokenize, errors)), show)
+        report = target.fill(counted(sentences), show)
     if not quiet:
         speed = report.added_words / max(report.seconds, 1e-9)
         print(
@@ -187,7 +188,7 @@ def plan(
     from elmore.store.sizes import plan as sizes
 
     config = load(model, options=options).model.config
-    counts = count(_sentences(text, tokenize, errors))
+    counts = count(SentenceFiles([text], tokenize, errors.value))
     whole = hdf5_bytes(counts, config.n_layers, config.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")
     print(f"{counts.distinct_sentences:,} sentences, {counts.distinct_words:,} words distinct")
@@ -277,16 +278,6 @@ def _first_words(sentences: Iterable[list[str]], n_words: int) -> Iterator[list[
             return
 
 
-def _sentences(text: str, tokenize: bool, errors: Errors) -> Iterator[list[str]]:
-    """The words of every line that has some."""
-    from elmore.text.tokenize import words
-
-    for line in read_lines(text, errors=errors.value):
-        found = words(line) if tokenize else line.split()
-        if found:
-            yield found
-
-
 @contextmanager
 def _bar(total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
     if quiet or not sys.stderr.isatty():
@@ -301,7 +292,7 @@ def _bar(total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-_Counted = Callable[[Iterator[list[str]]], Iterator[list[str]]]
+_Counted = Callable[[Iterable[list[str]]], Iterator[list[str]]]
 
 
 @contextmanager
@@ -313,7 +304,7 @@ def _filling_bar(
     plain = path.is_file() and path.suffix not in COMPRESSED
     done = 0
 
-    def counted(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+    def counted(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
         nonlocal done
         for sentence in sentences:
             done += sum(len(word) + 1 for word in sentence)

@@ -38,7 +38,7 @@ def wsd(
     quiet: Quiet = False,
 ) -> None:
     """Word senses by the nearest neighbour in SemCor; F1."""
-    from elmore.pretrain.sentences import find_files
+    from elmore.files.find_files import find_files
     from elmore.tasks.wsd import wsd as measure
 
     vectors = _Heard(encoder, _layers(encoder, cache))
@@ -65,7 +65,7 @@ def wic(
     quiet: Quiet = False,
 ) -> None:
     """Whether two uses of a word mean the same, by their cosine; accuracy."""
-    from elmore.pretrain.sentences import find_files
+    from elmore.files.find_files import find_files
     from elmore.tasks.wic import wic as measure
 
     vectors = _Heard(encoder, _layers(encoder, cache))
@@ -87,7 +87,7 @@ def probes(
     quiet: Quiet = False,
 ) -> None:
     """What each layer knows: parts of speech by a linear probe, and word senses."""
-    from elmore.pretrain.sentences import find_files
+    from elmore.files.find_files import find_files
     from elmore.tasks.probes import probe
 
     vectors = _Heard(encoder, _layers(encoder, cache))

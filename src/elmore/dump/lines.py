@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from elmore.dump.config import DumpConfig, select
 from elmore.embedder import Embedder, Embedding, Sentence, Vectors
 from elmore.errors import InputError
+from elmore.files.sentence_files import line_words
 from elmore.text.batching import windows as grouped
 
 MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory than the model
@@ -79,7 +80,7 @@ class Reader:
     def sentences(self, tokenize: bool) -> Iterator[Sentence]:
         while (line := self.read()) is not None:
             self.waiting.append((self.lines - 1, line.strip()))
-            yield line.strip() if tokenize else line.split()
+            yield line_words(line.strip(), tokenize=tokenize)
 
 
 def embedded(embedder: Embedder, reader: Reader, config: DumpConfig) -> Iterator[Window]:

@@ -17,6 +17,7 @@ from elmore.checkpoint.sources import load
 from elmore.config import Frozen, one_line
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
+from elmore.files.find_files import find_files
 from elmore.models.bilm import BiLM
 from elmore.models.language_model import LanguageModel
 from elmore.nn.lstm import LSTMConfig
@@ -39,13 +40,7 @@ from elmore.pretrain.batches import (
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.counts import Counting, Counts, count_words
 from elmore.pretrain.objective import BiLMObjective
-from elmore.pretrain.sentences import (
-    Position,
-    SentenceStream,
-    Words,
-    find_files,
-    read_sentences,
-)
+from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
 from elmore.pretrain.static_start import start_softmax
 from elmore.text.vocabulary import MARKS, Vocabulary
 from elmore.train.loop import Loop, Progress, Report, checkpoints

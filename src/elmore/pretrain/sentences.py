@@ -4,7 +4,7 @@ shuffled too. A position names the epoch, the first of these shards and how many
 have been handed out; going there rereads these few.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.errors import InputError
-from elmore.files.text_file import Errors, read_lines
-from elmore.text.sentences import sentences as split_sentences
+from elmore.files.sentence_files import SentenceFiles
+from elmore.files.text_file import Errors
 
 Words = list[str]
 Block = list[Words]
@@ -43,35 +43,9 @@ class Position:
     block: int = 0
 
 
-def find_files(patterns: Iterable[str | Path]) -> list[Path]:
-    """Files and globs, sorted; each pattern must find something."""
-    found: dict[Path, Path] = {}
-    for pattern in patterns:
-        paths = [Path(pattern)] if Path(pattern).is_file() else _globbed(Path(pattern))
-        if not paths:
-            raise InputError(f"{pattern}: no such file; expected text, .gz, .xz or .zst files.")
-        for path in paths:
-            found.setdefault(path.resolve(), path)  # by whatever names, once
-    return list(found.values())
-
-
-def _globbed(path: Path) -> list[Path]:
-    root = Path(path.anchor)
-    try:
-        inside = str(path.relative_to(root)) if path.is_absolute() else str(path)
-        return sorted(p for p in root.glob(inside) if p.is_file())
-    except (IndexError, ValueError, NotImplementedError):  # no pattern at all
-        return []
-
-
 def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:
-    """The sentences of one file; blank lines are none."""
-    for line in read_lines(path, errors=config.errors):
-        if config.tokenize:
-            for tokens in split_sentences(line):
-                yield [token.text for token in tokens]
-        elif words := line.split():
-            yield words
+    """The sentences of one file; blank lines are skipped."""
+    return iter(SentenceFiles([path], config.tokenize, config.errors, split_lines=True))
 
 
 class SentenceStream:
