@@ -290,7 +290,7 @@ def tables(result: dict[str, Any]) -> str:
         )
     work = MFLOP_A_WORD + MFLOP_A_TYPE * result["types"] / result["words"]
     limit = 1000 * result["gflops"] / work
-    roofline = f"{result['gflops']:,.0f} GFLOP/s of float32 products, {work:.0f} MFLOP a word"
+    roofline = f"{result['gflops']:,.0f} GFLOP/s of float32 products, {work:.0f} MFLOP per word"
     lines += ["", f"Roofline in the same run: {roofline}, so {limit:,.0f} words/s in float32."]
     if result["agreement"]:
         lines += ["", "| against AllenNLP without state | largest difference | relative | cosine |"]

@@ -240,11 +240,11 @@ def table(result: dict[str, Any]) -> str:
     slowest = rows["one by one"]["requests_per_second"]
     about = (
         f"{result['machine']}, Python {result['python']}. {result['model']}; "
-        f"{result['clients']} clients, {result['seconds']:g} s a row, "
-        f"{result['words_a_request']:.1f} words a request."
+        f"{result['clients']} clients, {result['seconds']:g} s per row, "
+        f"{result['words_a_request']:.1f} words per request."
     )
-    names = "requests/s | × | words/s | p50 | p99 | processor a request | answers | memory"
-    lines = [about, "", f"| | {names}, first → last (most) |", f"|---|{'---:|' * 6}---|---|"]
+    names = "requests/s | × | words/s | p50 | p99 | CPU time per request | responses | memory"
+    lines = [about, "", f"| | {names}, start → end (peak) |", f"|---|{'---:|' * 6}---|---|"]
     for name, row in rows.items():
         answers = ", ".join(f"{status}: {n:,}" for status, n in row["statuses"].items())
         first, last, most = (

@@ -227,7 +227,7 @@ def reading(scratch: Path, n: int, rounds: int) -> dict[str, Any]:
         files[kind] = h5py.File(scratch / f"{kind}.hdf5", "r")
     asked = [embedding.words for embedding in embeddings]
     ways: dict[str, Callable[[int], Any]] = {
-        "elmore float16, where it lies": lambda i: stores["float16"].stored(asked[i]),
+        "elmore float16, not copied": lambda i: stores["float16"].stored(asked[i]),
         "elmore float16, copied": lambda i: stores["float16"].stored(asked[i]).values.copy(),
         **{f"elmore {p} → float32": lambda i, s=stores[p]: s[asked[i]] for p in PRECISIONS},
         **{f"h5py {kind}": lambda i, f=files[kind]: f[str(i)][()] for kind in files},
@@ -359,12 +359,12 @@ def tables(found: dict[str, Any]) -> Iterator[str]:
 def size_table(found: dict[str, Any]) -> Iterator[str]:
     counts, whole = found["counts"], found["allennlp"]
     yield (
-        f"\nAn epoch of SQuAD asks for {counts['sentences']:,} texts, {counts['words']:,} words; "
-        f"{counts['distinct_sentences']:,} texts, {counts['distinct_words']:,} words of them are "
-        "distinct.\n"
+        f"\nOne epoch of SQuAD reads {counts['sentences']:,} texts ({counts['words']:,} words). "
+        f"Of these, {counts['distinct_sentences']:,} texts ({counts['distinct_words']:,} words) "
+        "are distinct.\n"
     )
-    yield "| kept | precision | size | smaller |\n|---|---|---:|---:|"
-    yield f"| AllenNLP's HDF5, 3 layers, every text as often as asked | float32 | {gb(whole)} | |"
+    yield "| kept | precision | size | times smaller |\n|---|---|---:|---:|"
+    yield f"| AllenNLP's HDF5, 3 layers, repeated texts stored again | float32 | {gb(whole)} | |"
     for row in found["choices"]:
         times = whole / row["bytes"]
         yield f"| {row['keep']} | {row['precision']} | {gb(row['bytes'])} | {times:.1f}× |"
@@ -382,12 +382,12 @@ def error_table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def reading_tables(found: dict[str, Any]) -> Iterator[str]:
     yield f"\n{found['sentences']:,} sentences, {found['words']:,} words, 3 × 1024, warm cache:\n"
     peer = found["random_us"]["h5py float32"]["median"]
-    yield "| a random sentence | µs | least–most | h5py float32 takes |\n|---|---:|---|---:|"
+    yield "| one random sentence | µs | min–max | speedup over h5py float32 |\n|---|---:|---|---:|"
     for name, t in found["random_us"].items():
         spread = f"{t['least']:.1f}–{t['most']:.1f}"
         yield f"| {name} | {t['median']:.1f} | {spread} | {peer / t['median']:.1f}× |"
     peer = found["words_per_second"]["h5py float32"]["median"]
-    yield "\n| all in order | words/s | least–most | of h5py float32 |\n|---|---:|---|---:|"
+    yield "\n| all in order | words/s | min–max | speedup over h5py float32 |\n|---|---:|---|---:|"
     for name, t in found["words_per_second"].items():
         spread = f"{t['least']:,.0f}–{t['most']:,.0f}"
         yield f"| {name} | {t['median']:,.0f} | {spread} | {t['median'] / peer:.1f}× |"
@@ -395,9 +395,9 @@ def reading_tables(found: dict[str, Any]) -> Iterator[str]:
 
 def many_table(found: dict[str, Any]) -> Iterator[str]:
     rate = found["sentences"] / found["fill_seconds"]
-    size = f"{gb(found['bytes'])}, {rate:,.0f}/s in"
+    size = f"{gb(found['bytes'])}, written at {rate:,.0f}/s"
     yield f"\n{found['sentences']:,} sentences of one word ({size}):\n"
-    yield "| | open | memory taken | a look-up, cold | memory after 2,000 |"
+    yield "| | time to open | memory used | one cold lookup | memory after 2,000 |"
     yield "|---|---:|---:|---:|---:|"
     for name, n in (("large", f"{found['sentences']:,}"), ("small", "1,000")):
         t = found[name]
