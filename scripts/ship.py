@@ -36,7 +36,7 @@ LIMIT = 25_000_000
 """Bytes a shipped model may take."""
 CARD, LICENCE = "MODEL_CARD.md", "LICENSE"
 _CURVE_POINTS = 12
-_NO_SOFTMAX = "its softmax was left out, so that the package stays small."
+_NO_SOFTMAX = "the softmax is not included, to keep the package small."
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -174,7 +174,7 @@ def model_card(name: str, model: ModelSummary, folder: Path, figures: Figures) -
         _training(figures, run, log),
         _perplexities(figures.perplexities),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in figures.limits),
-        f"## Licence\n\n{figures.licence}; the text is in `{LICENCE}`.",
+        f"## License\n\n{figures.licence}; the text is in `{LICENCE}`.",
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -200,18 +200,18 @@ def _model(model: ModelSummary, folder: Path) -> str:
     rows = [
         ("input", model.input),
         ("context", model.context),
-        ("layers", f"{model.n_layers}, the context-free one counted, {model.dim} wide"),
+        ("layers", f"{model.n_layers}, including the context-free one; {model.dim} dimensions"),
         ("parameters", f"{model.parameters:,} without the softmax, in float16"),
-        ("words it learnt to predict", f"{words:,}; it reads others by their spelling"),
+        ("words it learned to predict", f"{words:,}; others are read by their characters"),
     ]
     return f"## Model\n\n{_table(('', ''), rows)}"
 
 
 def _data(figures: Figures, run: Run) -> str:
     rows = [(c.name, f"{c.words:,}", c.licence) for c in figures.corpora]
-    counted = f"{run.words:,} words in {run.sentences:,} sentences after splitting, read as "
+    counted = f"{run.words:,} words in {run.sentences:,} sentences after tokenizing, read as "
     share = f"{'raw text' if run.config.reading.tokenize else 'words between spaces'}."
-    return f"## Data\n\n{_table(('text', 'words', 'licence'), rows)}\n\n{counted}{share}"
+    return f"## Data\n\n{_table(('text', 'words', 'license'), rows)}\n\n{counted}{share}"
 
 
 def _training(figures: Figures, run: Run, log: list[dict[str, float]]) -> str:
@@ -220,7 +220,7 @@ def _training(figures: Figures, run: Run, log: list[dict[str, float]]) -> str:
     facts = (
         f"{last['seconds'] / 3600:.1f} hours on {figures.machine}: {last['step']:,.0f} steps, "
         f"{last['words']:,.0f} words seen ({last['words'] / run.words:.1f} times the corpus), "
-        f"{speed:,.0f} words a second. `{figures.remake}` remakes it."
+        f"{speed:,.0f} words per second. `{figures.remake}` reproduces it."
     )
     rows = [(f"{s.step:,}", f"{s.words:,}", f"{s.perplexity:.1f}") for s in curve(log)]
     heads = ("step", "words seen", "validation perplexity")
@@ -241,7 +241,10 @@ def _perplexities(found: list[Perplexity]) -> str:
         for p in found
     ]
     heads = ("text", "forward", "backward", "average", "words outside the vocabulary")
-    said = "By the full softmax, each sentence by itself; none of it was trained on."
+    said = (
+        "Computed with the full softmax, each sentence on its own. None of this text was used in "
+        "training."
+    )
     return f"## Perplexity\n\n{_table(heads, rows)}\n\n{said}"
 
 

@@ -109,7 +109,7 @@ def test_the_card_says_what_the_run_and_the_figures_say(
     assert "- It knows nothing." in card
     words = (run / "vocab.txt").read_text().splitlines()
     assert (
-        f"| words it learnt to predict | {len(words):,}; it reads others by their spelling |"
+        f"| words it learned to predict | {len(words):,}; others are read by their characters |"
         in card
     )
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
