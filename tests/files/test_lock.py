@@ -1,7 +1,9 @@
 """One writer, told apart by name; any number of readers."""
 
+import fcntl
 import json
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -77,6 +79,52 @@ def test_a_holder_that_did_not_sign_is_another_process(tmp_path: Path):
     lock.release()
     Lock(tmp_path).release()
     assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
+
+
+def test_a_killed_holder_leaves_the_lock_free(tmp_path: Path):
+    ready = os.pipe()
+    child = os.fork()
+    if child == 0:
+        held = Lock(tmp_path)
+        os.write(ready[1], b"x")
+        signal.pause()
+        held.release()
+    os.read(ready[0], 1)
+    with pytest.raises(BusyError, match=f"process {child} on "):
+        Lock(tmp_path)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    Lock(tmp_path).release()
+
+
+def test_a_file_signed_by_the_first_version_names_its_holder(tmp_path: Path):
+    lock = Lock(tmp_path)
+    (tmp_path / LOCK).write_text('{"pid": 7, "host": "h", "since": "2026-01-02 03:04:05"}')
+    with pytest.raises(BusyError, match=r"process 7 on h \(since 2026-01-02 03:04:05\)"):
+        Lock(tmp_path)
+    lock.release()
+    Lock(tmp_path).release()
+
+
+def test_the_first_byte_names_nobody(tmp_path: Path):
+    """Windows lets nobody but the holder read the locked byte, which is the first."""
+    lock = Lock(tmp_path)
+    signed = (tmp_path / LOCK).read_bytes()
+    (tmp_path / LOCK).write_bytes(b"\0" + signed[1:])
+    with pytest.raises(BusyError, match=f"process {os.getpid()} on "):
+        Lock(tmp_path)
+    lock.release()
+
+
+def test_the_first_version_and_this_one_exclude_each_other(tmp_path: Path):
+    with (tmp_path / LOCK).open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(BusyError, match="another process"):
+            Lock(tmp_path)
+    lock = Lock(tmp_path)
+    with (tmp_path / LOCK).open("a+b") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock.release()
 
 
 def test_an_error_lets_go_of_the_lock(tmp_path: Path):

@@ -21,6 +21,7 @@ import pytest
 
 from elmore.errors import FormatError, InputError
 from elmore.store import fill as filling
+from elmore.store import hash_table
 from elmore.store import writer as writing
 from elmore.store.layout import MANIFEST, RECORDS, WORDS, index_name, shard_name
 from elmore.store.store import Store
@@ -70,7 +71,7 @@ def failing(steps: Steps, *, removing: bool) -> Iterator[None]:
         patch.setattr(writing.AppendFile, "_write", steps.wrap(write, half_of_a_buffer))
         patch.setattr(Path, "write_bytes", steps.wrap(Path.write_bytes, half_of_a_file))
         patch.setattr(Path, "write_text", steps.wrap(Path.write_text, half_of_a_file))
-        patch.setattr(os, "pwrite", steps.wrap(os.pwrite))
+        patch.setattr(hash_table, "_write_slot", steps.wrap(hash_table._write_slot))
         patch.setattr(os, "fsync", steps.wrap(lambda _: None))
         if removing:
             patch.setattr(Path, "replace", steps.wrap(Path.replace))

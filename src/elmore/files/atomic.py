@@ -9,6 +9,7 @@ from pathlib import Path
 
 from elmore.errors import InputError
 
+_WINDOWS = os.name == "nt"
 _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -48,12 +49,24 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold what was written, so that a rename never outruns its contents."""
-    handle = os.open(path, os.O_RDONLY)
+    """Wait until the disk holds what was written, so that no rename comes before its contents."""
+    if _WINDOWS and path.is_dir():  # cannot be opened there
+        return
+    handle = os.open(path, os.O_RDWR if _WINDOWS else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or folder that is no longer needed. Windows refuses while a reader has it open:
+    it then stays until the next writer cleans up."""
+    try:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    except PermissionError:
+        if not _WINDOWS:
+            raise
 
 
 def _beside(target: Path) -> Path:

@@ -1,5 +1,5 @@
-"""One writer at a time. The system drops the lock with the process that holds it: a killed writer
-leaves nothing to clean up; the file only says who it is.
+"""One writer at a time, on every system. The operating system drops the lock together with the
+process that holds it: a killed writer leaves nothing to clean up. The file names the holder.
 """
 
 import json
@@ -9,56 +9,61 @@ import time
 from pathlib import Path
 from typing import IO
 
-from elmore.errors import ConfigError, InputError
+from filelock import lock_descriptor
+
+from elmore.errors import InputError
 from elmore.files.atomic import cannot_write
 
 LOCK = "lock"
 
 
 class BusyError(InputError):
-    """Somebody else is writing to the store."""
+    """Another process holds the lock."""
 
 
 class Lock:
-    """Held from its making to `release`."""
+    """The right to write to a folder, held from construction to `release`."""
 
     def __init__(self, folder: Path):
-        try:
-            import fcntl
-        except ImportError:
-            raise ConfigError(
-                "Writing a store needs POSIX file locks; use Linux or macOS."
-            ) from None
         try:
             self._file: IO[bytes] = (folder / LOCK).open("a+b")
         except OSError as error:
             raise cannot_write(folder, error) from None
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            held = lock_descriptor(self._file.fileno(), blocking=False)
+        except OSError as error:
+            self._file.close()
+            raise cannot_write(folder, error) from None
+        if not held:
             holder = self._holder()
             self._file.close()
             raise BusyError(
                 f"{folder}: {holder} is writing to it; wait until that has ended, or stop it."
-            ) from None
+            )
         self._sign()
 
     def release(self) -> None:
         self._file.close()
 
     def _sign(self) -> None:
-        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
+        me = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
         try:
             self._file.truncate(0)
-            self._file.write(json.dumps(me).encode())
+            # The space: on Windows nobody else can read the locked byte, which is the first one.
+            self._file.write(b" " + json.dumps(me).encode())
             self._file.flush()
-        except OSError:  # on a full disk the lock is no less held
+        except OSError:  # on a full disk the lock is still held
             pass
 
     def _holder(self) -> str:
         try:
-            self._file.seek(0)
-            who = json.loads(self._file.read())
+            self._file.seek(1)
+            text = self._file.read().removeprefix(b"{")  # elmore 0.1.0 wrote no space
+            who = json.loads(b"{" + text)
             return f"process {who['pid']} on {who['host']} (since {who['since']})"
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"

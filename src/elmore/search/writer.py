@@ -3,7 +3,6 @@ names it: whatever stops the writer, the index is as its last commit left it.
 """
 
 # K kept layers, m uses of a sentence, D vector dim
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmore.embedder import Vectors
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import atomic_file, remove
 from elmore.files.lock import Lock
 from elmore.search.manifest import (
     Manifest,
@@ -160,7 +159,7 @@ class Writer:
         for pattern in _OURS:
             for path in self.folder.glob(pattern):
                 if path.name not in known:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    remove(path)
 
 
 def open_segments(folder: Path, manifest: Manifest) -> list[Segment]:

@@ -6,6 +6,7 @@ slot is right, so slots left by a commit that never happened do no harm, and a l
 table can be made again from the records.
 """
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,7 @@ def insert(path: Path, table: Any, keys: list[bytes], first: int) -> None:
     """
     mask = len(table) - 1
     taken: set[int] = set()
-    handle = os.open(path, os.O_WRONLY)
-    try:
+    with path.open("r+b", buffering=0) as file:
         for number, key in enumerate(keys, start=first):
             place = int.from_bytes(key[:8], "little") & mask
             while table[place] or place in taken:
@@ -82,7 +82,10 @@ def insert(path: Path, table: Any, keys: list[bytes], first: int) -> None:
             taken.add(place)
             tag = int.from_bytes(key[8 : 8 + _TAG_BYTES], "little")
             slot = tag << _NUMBER_BITS | number + 1
-            os.pwrite(handle, slot.to_bytes(SLOT_BYTES, "little"), place * SLOT_BYTES)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            _write_slot(file, place, slot)
+        os.fsync(file.fileno())
+
+
+def _write_slot(file: io.FileIO, place: int, slot: int) -> None:
+    file.seek(place * SLOT_BYTES)
+    file.write(slot.to_bytes(SLOT_BYTES, "little"))

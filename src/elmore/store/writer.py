@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 
 from elmore.errors import FormatError
-from elmore.files.atomic import atomic_file, atomic_folder, cannot_write, sync
+from elmore.files.atomic import atomic_file, atomic_folder, cannot_write, remove, sync
 from elmore.files.lock import Lock
 from elmore.store import hash_table
 from elmore.store.keep import KeepProjection
@@ -175,7 +175,7 @@ class Writer:
         )
         write_manifest(self.folder, manifest)
         if manifest.index != before.index:
-            (self.folder / index_name(before.index)).unlink(missing_ok=True)
+            remove(self.folder / index_name(before.index))
         self.manifest, self.snapshot = manifest, Snapshot.open(self.folder)
         self._occupied += len(self._keys)
         self._keys, self.waiting, self.waiting_bytes = [], set(), 0
@@ -228,7 +228,7 @@ def _trim(folder: Path, manifest: Manifest) -> None:
     for pattern in (SHARDS, INDEXES, UNFINISHED):
         for path in folder.glob(pattern):
             if path.name not in known:
-                path.unlink()
+                remove(path)
 
 
 def create_folder(folder: Path, manifest: Manifest, projection: Projection | None) -> None:
