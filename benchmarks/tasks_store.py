@@ -111,8 +111,8 @@ def tagger(kept: KeptLayers, sentences: list[Words]) -> TaskModel:
     words = sorted({word for sentence in sentences for word in sentence})
     part = FrozenPart("biLM", "input", kept, l2=0.0)
     encoder = Encoder(config, OwnVectors(OwnConfig(), words), [part])
-    labels = task.labels([Tagged(("a",) * 4, ("S-PER", "S-LOC", "S-ORG", "S-MISC"))])
-    return TaskModel(task, encoder, labels)
+    state = task.start([Tagged(("a",) * 4, ("S-PER", "S-LOC", "S-ORG", "S-MISC"))])
+    return TaskModel(task, encoder, state)
 
 
 def epoch(model: TaskModel, sentences: list[Words]) -> None:

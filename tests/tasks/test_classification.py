@@ -6,10 +6,16 @@ import pytest
 import torch
 
 from elmore.tasks.classification import Classification, Labelled
+from elmore.tasks.encoded import Dims, Encoded
 from elmore.tasks.readers.trees import Phrase
-from elmore.tasks.task import Dims, Encoded
+from elmore.tasks.task import Labels
+from tests.tasks.wave_encoder import one_each
 
 TREES = "(3 (2 It) (4 (2 's) (4 lovely)))\n(0 Bad)\n"
+
+
+def labels(given: str) -> Labels:
+    return Labels(labels=tuple(given))
 
 
 def encoded(n_words: tuple[int, ...], late: int = 0) -> Encoded:
@@ -25,7 +31,7 @@ def test_training_reads_phrases_and_evaluation_roots(tmp_path: Path):
     trained = task.read(tmp_path / "a.txt", training=True).examples
     assert trained[0].label == "3"
     assert trained[0].phrases[-1] == Phrase(1, 3, "4")
-    assert task.labels(trained) == ("0", "2", "3", "4")
+    assert task.start(trained).labels == ("0", "2", "3", "4")
     roots = [Labelled(("It", "'s", "lovely"), "3"), Labelled(("Bad",), "0")]
     assert task.read(tmp_path / "a.txt").examples == roots
     without = Classification(phrases=False)
@@ -33,7 +39,7 @@ def test_training_reads_phrases_and_evaluation_roots(tmp_path: Path):
 
 
 def test_a_phrase_is_pooled_from_its_own_words_alone():
-    head = Classification(hidden=4).head("01", Dims(5)).eval()
+    head = Classification(hidden=4).head(labels("01"), Dims(5)).eval()
     states = torch.randn(1, 6, 8)
     start, end = torch.tensor([[1, 0]]), torch.tensor([[4, 6]])
     other = states.clone()
@@ -44,7 +50,7 @@ def test_a_phrase_is_pooled_from_its_own_words_alone():
 
 
 def test_the_loss_is_the_mean_of_sentences_and_the_mean_of_phrases():
-    head = Classification(hidden=4, phrase_weight=0.5).head("01", Dims(5)).eval()
+    head = Classification(hidden=4, phrase_weight=0.5).head(labels("01"), Dims(5)).eval()
     inputs = encoded((3, 2))
     examples = [
         Labelled(("a", "b", "c"), "1", (Phrase(0, 1, "0"), Phrase(1, 3, "1"))),
@@ -56,12 +62,12 @@ def test_the_loss_is_the_mean_of_sentences_and_the_mean_of_phrases():
     likely = torch.log_softmax(head.scores(states, starts, ends), dim=-1)
     whole = -(likely[0, 0, 1] + likely[1, 0, 0]) / 2
     inner = -(likely[0, 1, 0] + likely[0, 2, 1] + likely[1, 1, 0]) / 3
-    loss = head.loss((inputs,), examples)
+    loss = head.loss(*one_each(inputs), examples)
     torch.testing.assert_close(loss, whole + 0.5 * inner, rtol=0, atol=1e-6)
 
 
 def test_a_sentences_label_does_not_depend_on_its_batch_mates():
-    head = Classification(hidden=4).head("01234", Dims(5, late=3)).eval()
+    head = Classification(hidden=4).head(labels("01234"), Dims(5, late=3)).eval()
     both = encoded((6, 2), late=3)
     assert both.late is not None
     alone = Encoded(both.vectors[1:, :2], both.mask[1:, :2], both.late[1:, :2])
@@ -70,7 +76,8 @@ def test_a_sentences_label_does_not_depend_on_its_batch_mates():
     scores = head.scores(head.states(both)[1:], torch.zeros_like(ends), ends)
     same = head.scores(head.states(alone), torch.zeros_like(ends), ends)
     torch.testing.assert_close(scores, same, rtol=0, atol=1e-6)
-    assert head.predict((both,), examples)[1:] == head.predict((alone,), examples[1:])
+    together = head.predict(*one_each(both), examples)
+    assert together[1:] == head.predict(*one_each(alone), examples[1:])
 
 
 def test_accuracy_is_of_sentences():

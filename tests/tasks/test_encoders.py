@@ -11,10 +11,10 @@ from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.store.store import Store
+from elmore.tasks.encoded import Dims
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig, build_encoder, own_words
 from elmore.tasks.encoders.layer_inputs import FrozenPart, LayersInMemory, LayersInStore, TunedPart
 from elmore.tasks.encoders.word_inputs import OwnConfig, StaticPart, batch_of, frequent_words
-from elmore.tasks.task import Dims
 from tests.tasks.tiny_tasks import OWN, write_static
 
 SENTENCES = [("We", "met", "in", "Jordan"), ("x" * 300,), ("Mrs", "Jordan")]

@@ -7,12 +7,13 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from elmore.tasks.encoded import Dims
 from elmore.tasks.entailment import ESIM, Entailment
 from elmore.tasks.fit import FitConfig, fit
 from elmore.tasks.model import TaskModel
 from elmore.tasks.readers.pairs import Pair
-from elmore.tasks.task import Dims
-from tests.tasks.wave_encoder import DIMS, WITH_LATE, encode_slots, learn, predict
+from elmore.tasks.task import Labels
+from tests.tasks.wave_encoder import DIMS, WITH_LATE, encode_examples, learn, predict
 
 TASK = Entailment(hidden=12, dropout=0.2)
 LABELS = ("follows", "not")
@@ -25,12 +26,12 @@ PAIRS = [
 
 def head(dims: Dims = DIMS) -> ESIM:
     torch.manual_seed(0)
-    return TASK.head(LABELS, dims)
+    return TASK.head(Labels(labels=LABELS), dims)
 
 
 def scores(model: ESIM, pairs: list[Pair], dims: Dims) -> torch.Tensor:
     with torch.no_grad():
-        return model.eval()(*encode_slots([TASK.sentences(pair) for pair in pairs], dims))
+        return model.eval()(*encode_examples(TASK, pairs, dims)[0])
 
 
 @pytest.mark.parametrize("dims", [DIMS, WITH_LATE])
@@ -45,7 +46,7 @@ def test_a_pairs_scores_do_not_depend_on_its_batch(dims: Dims):
 
 def test_late_vectors_count():
     model = head(WITH_LATE)
-    premise, hypothesis = encode_slots([TASK.sentences(pair) for pair in PAIRS], WITH_LATE)
+    (premise, hypothesis), _ = encode_examples(TASK, PAIRS, WITH_LATE)
     assert premise.late is not None
     with torch.no_grad():
         before = model.eval()(premise, hypothesis)
@@ -63,16 +64,16 @@ def test_premise_and_hypothesis_are_not_the_same():
 
 def test_the_loss_is_the_mean_cross_entropy_of_the_labels():
     model = head().eval()
-    inputs = encode_slots([TASK.sentences(pair) for pair in PAIRS])
-    chances = model(*inputs).softmax(dim=-1)
+    encoded, places = encode_examples(TASK, PAIRS)
+    chances = model(*encoded).softmax(dim=-1)
     gold = [chances[0, 0], chances[1, 1], chances[2, 0]]
     expected = -sum(chance.log() for chance in gold) / 3
-    torch.testing.assert_close(model.loss(inputs, PAIRS), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(model.loss(encoded, places, PAIRS), expected, rtol=0, atol=1e-6)
 
 
 def test_labels_are_those_of_training_in_a_fixed_order():
-    assert TASK.labels(PAIRS) == LABELS
-    assert TASK.labels(list(reversed(PAIRS))) == LABELS
+    assert TASK.start(PAIRS).labels == LABELS
+    assert TASK.start(list(reversed(PAIRS))).labels == LABELS
 
 
 def test_the_score_is_accuracy_and_an_unseen_label_is_wrong():
@@ -125,7 +126,7 @@ def test_it_is_trained_saved_and_opened_again(tmp_path: Path):
     fitted = fit(config, PAIRS, PAIRS, tmp_path / "run", device="cpu")
     again = TaskModel.load(tmp_path / "run", device="cpu")
     assert again.task == TASK
-    assert again.labels == LABELS
+    assert again.state.labels == LABELS
     assert again.predict(PAIRS) == fitted.model.predict(PAIRS)
     unseen = [Pair(("x",), ("y",), "never seen")]
     assert again.evaluate(unseen).main == 0

@@ -22,6 +22,7 @@ from elmore.tasks.saved import (
     read_tensors,
 )
 from elmore.tasks.tagging import Tagged, Tagging
+from elmore.tasks.task import Labels
 from tests.tasks.tiny_tasks import (
     OWN,
     classification_config,
@@ -94,7 +95,7 @@ def test_fine_tuning_moves_the_bilm_from_the_second_epoch_on(tmp_path: Path, tin
     config = tagging_config(encoder=encoder, epochs=2)
     moved: dict[int, set[str]] = {}
     before = build_model(
-        SavedTask(fit=config, labels=("O",), words=(), fingerprints=(), data="")
+        SavedTask(fit=config, state=Labels(labels=("O",)), words=(), fingerprints=(), data="")
     ).state_dict()
 
     def watch(now: EpochReport) -> None:
@@ -345,3 +346,16 @@ def test_settings_are_strict():
         FitConfig.model_validate({"task": {"kind": "tagging"}, "epoch": 3})
     with pytest.raises(ValueError, match="hiden"):
         FitConfig.model_validate({"task": {"kind": "tagging", "hiden": 3}})
+
+
+def test_a_run_of_version_1_is_read_and_resumed(tmp_path: Path):
+    """There, labels were the only state, and stood in config.json themselves."""
+    config = tagging_config(epochs=2)
+    whole = run(config, tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(config, tmp_path / "run", report=killer(2, 0.5))
+    path = tmp_path / "run" / "config.json"
+    saved = json.loads(path.read_text())
+    saved["version"], saved["labels"] = 1, saved.pop("state")["labels"]
+    path.write_text(json.dumps(saved))
+    assert same(whole, run(config, tmp_path / "run", resume=True))

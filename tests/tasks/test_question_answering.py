@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from elmore.errors import InputError
+from elmore.tasks.encoded import Dims
 from elmore.tasks.fit import FitConfig, fit
 from elmore.tasks.model import TaskModel
 from elmore.tasks.question_answering import (
@@ -24,8 +25,8 @@ from elmore.tasks.question_answering import (
     token_f1,
 )
 from elmore.tasks.readers.squad import Paragraph, Question
-from elmore.tasks.task import Dims
-from tests.tasks.wave_encoder import DIMS, WITH_LATE, encode_slots, learn, predict
+from elmore.tasks.task import Labels
+from tests.tasks.wave_encoder import DIMS, WITH_LATE, encode_examples, learn, predict
 
 TASK = QuestionAnswering(hidden=8, dropout=0.0)
 
@@ -49,13 +50,12 @@ QUESTIONS = [
 
 def head(dims: Dims = DIMS) -> SpanFinder:
     torch.manual_seed(0)
-    return TASK.head((), dims).eval()
+    return TASK.head(Labels(), dims).eval()
 
 
 def chances(model: SpanFinder, questions: list[Question], dims: Dims) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
-        inputs = encode_slots([TASK.sentences(question) for question in questions], dims)
-        first, last = model(*inputs, questions)
+        first, last = model(*encode_examples(TASK, questions, dims)[0], questions)
     return first, last
 
 
@@ -155,8 +155,8 @@ def test_the_loss_is_the_chance_of_all_right_spans():
         first[2, 5] * last[2, 6],
     ]
     expected = -torch.stack(right).log().mean()
-    inputs = encode_slots([TASK.sentences(question) for question in QUESTIONS])
-    torch.testing.assert_close(model.loss(inputs, QUESTIONS), expected, rtol=0, atol=1e-5)
+    loss = model.loss(*encode_examples(TASK, QUESTIONS), QUESTIONS)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-5)
 
 
 # The model ---------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_words_of_the_question_are_marked_whatever_their_case():
     plain, lower, other = (
         Question("x", (word, "?"), RIVER) for word in ("Rhine", "rhine", "Danube")
     )
-    encoded = encode_slots([TASK.sentences(plain)])
+    encoded, _ = encode_examples(TASK, [plain])
     with torch.no_grad():
         found = [model(*encoded, [question])[0] for question in (plain, lower, other)]
     for i, j in ((0, 1), (1, 2), (0, 2)):  # the vectors are the same, so the marks differ

@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from elmore.errors import InputError
+from elmore.tasks.encoded import Dims, Encoded
 from elmore.tasks.spans import spans_of
 from elmore.tasks.tagging import ConlluLayout, Tagged, Tagging, accuracy, span_score
-from elmore.tasks.task import Dims, Encoded
+from elmore.tasks.task import Labels
+from tests.tasks.wave_encoder import one_each
 
-LABELS = Tagging().labels([Tagged(("a", "b"), ("S-X", "S-Y"))])
+LABELS = Tagging().start([Tagged(("a", "b"), ("S-X", "S-Y"))])
 
 
 def encoded(n_words: tuple[int, ...], dims: Dims, seed: int = 0) -> Encoded:
@@ -46,7 +48,7 @@ def test_parts_of_speech_are_read_from_conllu(tmp_path: Path):
 
 
 def test_labels_of_spans_are_all_that_their_kinds_may_need():
-    assert LABELS == ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y")
+    assert LABELS.labels == ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y")
 
 
 def test_predictions_are_always_whole_spans():
@@ -55,7 +57,7 @@ def test_predictions_are_always_whole_spans():
     with torch.no_grad():
         head.output.weight.mul_(50)  # sure of itself, and wrong
     inputs = encoded((9, 7, 1), dims)
-    for tags, n in zip(head.predict((inputs,), []), (9, 7, 1), strict=True):
+    for tags, n in zip(head.predict(*one_each(inputs), []), (9, 7, 1), strict=True):
         assert len(tags) == n
         written = [t for s in spans_of(tags) for t in (s.start, s.end)]
         assert written == sorted(written)
@@ -68,11 +70,11 @@ def test_predictions_are_always_whole_spans():
 def test_the_loss_of_plain_tags_is_the_mean_cross_entropy_of_words():
     task, dims = Tagging(spans=False, hidden=4), Dims(5)
     examples = [Tagged(("a", "b", "c"), ("X", "Y", "X")), Tagged(("a",), ("Y",))]
-    head = task.head(("X", "Y"), dims).eval()
+    head = task.head(Labels(labels=("X", "Y")), dims).eval()
     inputs = encoded((3, 1), dims)
     likely = torch.log_softmax(head.scores(inputs), dim=-1)
     picked = [likely[0, 0, 0], likely[0, 1, 1], likely[0, 2, 0], likely[1, 0, 1]]
-    loss = head.loss((inputs,), examples)
+    loss = head.loss(*one_each(inputs), examples)
     torch.testing.assert_close(loss, -torch.stack(picked).mean(), rtol=0, atol=1e-6)
 
 
@@ -80,7 +82,8 @@ def test_the_loss_of_plain_tags_is_the_mean_cross_entropy_of_words():
 def test_late_vectors_join_after_the_layer_that_is_asked(late_after: int | None, changed: int):
     """After the first layer they pass another RNN, and so reach the words around them."""
     dims = Dims(5, late=3)
-    head = Tagging(spans=False, hidden=4, n_layers=2, late_after=late_after).head("XY", dims).eval()
+    task = Tagging(spans=False, hidden=4, n_layers=2, late_after=late_after)
+    head = task.head(Labels(labels=("X", "Y")), dims).eval()
     inputs = encoded((3,), dims)
     assert inputs.late is not None
     other = inputs.late.clone()

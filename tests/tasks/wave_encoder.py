@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmore.tasks.task import Dims, Encoded, Head, Task, Words
+from elmore.tasks.encoded import Dims, Encoded, Place, Places, Words, arrange
+from elmore.tasks.task import Head, Task
 
 DIMS = Dims(16)
 WITH_LATE = Dims(16, late=8)
@@ -36,24 +37,34 @@ def encode(sentences: Sequence[Words], dims: Dims = DIMS) -> Encoded:
     return Encoded(vectors, mask, late if dims.late else None)
 
 
-def encode_slots(slots: Sequence[Sequence[Words]], dims: Dims = DIMS) -> tuple[Encoded, ...]:
-    """`slots` as a task's `sentences` gives them, one an example."""
-    return tuple(encode(sentences, dims) for sentences in zip(*slots, strict=True))
+def encode_examples(
+    task: Task[Any, Any, Any], examples: Sequence[Any], dims: Dims = DIMS
+) -> tuple[list[Encoded], Places]:
+    """As a `TaskModel` gives them to its head."""
+    inputs = [task.inputs(example) for example in examples]
+    batches, places = arrange(inputs, share=task.share_inputs)
+    return [encode(batch, dims) for batch in batches], places
 
 
-def learn(task: Task[Any, Any], head: Head[Any, Any], examples: Sequence[Any], epochs: int) -> None:
+def one_each(encoded: Encoded) -> tuple[list[Encoded], Places]:
+    """Every row is the only input of an example."""
+    return [encoded], [[Place(0, row)] for row in range(len(encoded.mask))]
+
+
+def learn(
+    task: Task[Any, Any, Any], head: Head[Any, Any], examples: Sequence[Any], epochs: int
+) -> None:
     """Adam over batches of 50, always the same ones."""
     optimizer = torch.optim.Adam(head.parameters(), lr=1e-2)
     chunks = [examples[i : i + 50] for i in range(0, len(examples), 50)]
-    batches = [(encode_slots([task.sentences(e) for e in chunk]), chunk) for chunk in chunks]
+    batches = [(*encode_examples(task, chunk), chunk) for chunk in chunks]
     for _ in range(epochs):
-        for inputs, chunk in batches:
+        for batch in batches:
             optimizer.zero_grad()
-            head.loss(inputs, chunk).backward()
+            head.loss(*batch).backward()
             optimizer.step()
 
 
-def predict(task: Task[Any, Any], head: Head[Any, Any], examples: Sequence[Any]) -> list[Any]:
+def predict(task: Task[Any, Any, Any], head: Head[Any, Any], examples: Sequence[Any]) -> list[Any]:
     with torch.no_grad():
-        inputs = encode_slots([task.sentences(example) for example in examples])
-        return head.eval().predict(inputs, examples)
+        return head.eval().predict(*encode_examples(task, examples), examples)

@@ -170,7 +170,7 @@ def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> 
     return model
 
 
-def _answer(task: "Task[Any, Any]") -> str:
+def _answer(task: "Task[Any, Any, Any]") -> str:
     """What a task's model gives; names like `ner` and `chunking` have it in common."""
     match getattr(task, "spans", None):
         case True:

@@ -7,7 +7,7 @@ states of its words within their sentence, so a tree costs hardly more than its 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.nn.rnn import BiRNN
+from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.plain import read_plain_sentences
 from elmore.tasks.readers.trees import Phrase, Tree, read_trees
-from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Labelled:
 
 class Classification(Frozen):
     """Sentiment of sentences, from trees."""
+
+    share_inputs: ClassVar = False
 
     kind: Literal["classification"] = "classification"
     phrases: bool = True
@@ -50,15 +53,16 @@ class Classification(Frozen):
         found = read_plain_sentences(path)
         return Corpus([Labelled(words) for words in found.examples], found.notes)
 
-    def sentences(self, example: Labelled) -> tuple[Words, ...]:
+    def inputs(self, example: Labelled) -> Sequence[Words]:
         return (example.words,)
 
-    def labels(self, examples: Sequence[Labelled]) -> tuple[str, ...]:
+    def start(self, examples: Sequence[Labelled]) -> Labels:
         found = {example.label for example in examples if example.label is not None}
-        return tuple(sorted(found | {p.label for example in examples for p in example.phrases}))
+        phrases = {phrase.label for example in examples for phrase in example.phrases}
+        return Labels(labels=tuple(sorted(found | phrases)))
 
-    def head(self, labels: Sequence[str], dims: Dims) -> "ClassificationHead":
-        return ClassificationHead(self, labels, dims)
+    def head(self, state: Labels, dims: Dims) -> "ClassificationHead":
+        return ClassificationHead(self, state.labels, dims)
 
     def score(self, examples: Sequence[Labelled], predictions: Sequence[str]) -> Score:
         right = sum(e.label == p for e, p in zip(examples, predictions, strict=True))
@@ -91,9 +95,9 @@ class ClassificationHead(Head[Labelled, str]):
             nn.Linear(2 * config.hidden, len(labels)),
         )
 
-    def states(self, inputs: Encoded) -> Tensor:
-        x: Tensor = self.rnn(inputs.vectors, inputs.mask)  # (B, T, 2H)
-        return x if inputs.late is None else torch.cat([x, inputs.late], dim=-1)
+    def states(self, sentences: Encoded) -> Tensor:
+        x: Tensor = self.rnn(sentences.vectors, sentences.mask)  # (B, T, 2H)
+        return x if sentences.late is None else torch.cat([x, sentences.late], dim=-1)
 
     def scores(self, states: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
         """Of phrases, words start … end - 1 each: starts and ends (B, M) -> (B, M, K)."""
@@ -106,8 +110,10 @@ class ClassificationHead(Head[Labelled, str]):
         scores: Tensor = self.classify(torch.cat([pooled, first, last], dim=-1))
         return scores
 
-    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Labelled]) -> Tensor:
-        (encoded,) = inputs
+    def loss(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Labelled]
+    ) -> Tensor:
+        sentences = nth_inputs(encoded, places, 0)
         # the sentence itself stands first
         phrases = [[Phrase(0, len(e.words), e.label or ""), *e.phrases] for e in examples]
         numbers = [
@@ -115,8 +121,8 @@ class ClassificationHead(Head[Labelled, str]):
             for row in phrases
         ]
         filled = nn.utils.rnn.pad_sequence(numbers, batch_first=True, padding_value=-1)
-        starts, ends, gold = filled.to(encoded.mask.device).unbind(dim=2)  # (B, M) each
-        scores = self.scores(self.states(encoded), starts.clamp(min=0), ends.clamp(min=1))
+        starts, ends, gold = filled.to(sentences.mask.device).unbind(dim=2)  # (B, M) each
+        scores = self.scores(self.states(sentences), starts.clamp(min=0), ends.clamp(min=1))
         whole = F.cross_entropy(scores[:, 0], gold[:, 0])
         if gold.shape[1] == 1:
             return whole
@@ -124,10 +130,12 @@ class ClassificationHead(Head[Labelled, str]):
         known = F.cross_entropy(scores[:, 1:].flatten(0, 1), inner.flatten(), ignore_index=-1)
         return whole + self.weight * known
 
-    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Labelled]) -> list[str]:
-        (encoded,) = inputs
-        ends = encoded.lengths.clamp(min=1).unsqueeze(1)  # (B, 1)
-        scores = self.scores(self.states(encoded), torch.zeros_like(ends), ends)
+    def predict(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Labelled]
+    ) -> list[str]:
+        sentences = nth_inputs(encoded, places, 0)
+        ends = sentences.lengths.clamp(min=1).unsqueeze(1)  # (B, 1)
+        scores = self.scores(self.states(sentences), torch.zeros_like(ends), ends)
         return [self.labels[i] for i in scores[:, 0].argmax(dim=-1).tolist()]
 
 

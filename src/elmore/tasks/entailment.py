@@ -6,7 +6,7 @@ and maximum decide. Any labels will do, so other sentence pairs (paraphrases) ar
 # B pairs, T words of one sentence, D vector dim, H hidden units of one direction
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -17,12 +17,15 @@ from elmore.config import Frozen
 from elmore.nn.attention import align, masked_max, masked_mean
 from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import BiRNN, SentenceDropout
+from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.pairs import Pair, read_pairs
-from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 
 class Entailment(Frozen):
     """Two sentences and one label."""
+
+    share_inputs: ClassVar = False
 
     kind: Literal["entailment"] = "entailment"
     hidden: int = Field(default=100, ge=1)
@@ -35,14 +38,15 @@ class Entailment(Frozen):
     def read_plain(self, path: Path) -> Corpus[Pair]:
         return read_pairs(path, labelled=False)
 
-    def sentences(self, example: Pair) -> tuple[Words, ...]:
+    def inputs(self, example: Pair) -> Sequence[Words]:
         return example.premise, example.hypothesis
 
-    def labels(self, examples: Sequence[Pair]) -> tuple[str, ...]:
-        return tuple(sorted({pair.label for pair in examples if pair.label is not None}))
+    def start(self, examples: Sequence[Pair]) -> Labels:
+        found = {pair.label for pair in examples if pair.label is not None}
+        return Labels(labels=tuple(sorted(found)))
 
-    def head(self, labels: Sequence[str], dims: Dims) -> "ESIM":
-        return ESIM(self, labels, dims)
+    def head(self, state: Labels, dims: Dims) -> "ESIM":
+        return ESIM(self, state.labels, dims)
 
     def score(self, examples: Sequence[Pair], predictions: Sequence[str]) -> Score:
         right = [p.label == guess for p, guess in zip(examples, predictions, strict=True)]
@@ -73,13 +77,19 @@ class ESIM(Head[Pair, str]):
             nn.Linear(hidden, len(self.labels)),
         )
 
-    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Pair]) -> Tensor:
+    def loss(self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Pair]) -> Tensor:
         gold = [self.labels.index(pair.label) for pair in examples if pair.label is not None]
-        scores = self(*inputs)
+        scores = self._scores(encoded, places)
         return functional.cross_entropy(scores, torch.tensor(gold, device=scores.device))
 
-    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Pair]) -> list[str]:
-        return [self.labels[i] for i in self(*inputs).argmax(dim=-1).tolist()]
+    def predict(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Pair]
+    ) -> list[str]:
+        return [self.labels[i] for i in self._scores(encoded, places).argmax(dim=-1).tolist()]
+
+    def _scores(self, encoded: Sequence[Encoded], places: Places) -> Tensor:
+        scores: Tensor = self(*(nth_inputs(encoded, places, n) for n in range(2)))
+        return scores
 
     def forward(self, premise: Encoded, hypothesis: Encoded) -> Tensor:
         """Scores of the labels, (B, number of labels)."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from elmore.errors import InputError
 from elmore.tasks.batches import training_batches
 from elmore.tasks.config import FitConfig as FitConfig
+from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import own_words
 from elmore.tasks.model import TaskModel, build_model, check_pretrained, find_device, load_weights
 from elmore.tasks.saved import (
@@ -33,7 +34,7 @@ from elmore.tasks.saved import (
     write_epoch,
     write_saved,
 )
-from elmore.tasks.task import Score, Words
+from elmore.tasks.task import Score
 from elmore.train.log import Log
 
 Report = Callable[["EpochReport"], None]
@@ -92,9 +93,9 @@ def fit(
         if not examples:
             raise InputError(f"There are no {name} examples; expected one at least.")
     torch.manual_seed(config.seed)  # the weights that training begins with
-    words = own_words(config.encoder, _sentences(config, train))
+    words = own_words(config.encoder, _inputs(config, train))
     saved = SavedTask(
-        fit=config, labels=config.task.labels(train), words=words, fingerprints=(),
+        fit=config, state=config.task.start(train), words=words, fingerprints=(),
         data=_digest([*train, None, *dev]),
     )  # fmt: skip
     going_on = _is_begun(output, saved, resume)
@@ -107,7 +108,7 @@ def fit(
     training = _Training(config, model, output, report)
     if going_on and epochs(output):
         training.resume()
-    asked = _sentences(config, [*train, *dev])
+    asked = _inputs(config, [*train, *dev])
     if not training.progress.finished:
         model.encoder.prepare(asked)
         training.run(train, dev)
@@ -115,7 +116,7 @@ def fit(
     load_weights(model, best_epoch(output)).eval()
     return Fitted(
         model, Score(progress.figures), progress.best_epoch, progress.epoch, progress.seconds,
-        (*model.encoder.notes(asked), *(f"dev: {note}" for note in model.unseen_labels(dev))),
+        (*model.encoder.notes(asked), *(f"dev: {note}" for note in model.unseen(dev))),
     )  # fmt: skip
 
 
@@ -239,8 +240,8 @@ def _groups(config: FitConfig, model: TaskModel) -> list[dict[str, Any]]:
     ]
 
 
-def _sentences(config: FitConfig, examples: Iterable[Any]) -> list[Words]:
-    return [words for example in examples for words in config.task.sentences(example)]
+def _inputs(config: FitConfig, examples: Iterable[Any]) -> list[Input]:
+    return [item for example in examples for item in config.task.inputs(example)]
 
 
 def _digest(examples: Iterable[Any]) -> str:

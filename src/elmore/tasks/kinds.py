@@ -1,4 +1,4 @@
-"""Which tasks there are: what a saved folder's `kind` may say."""
+"""Which tasks there are, and which states: what `kind` may be in a saved folder."""
 
 from typing import Annotated
 
@@ -8,7 +8,9 @@ from elmore.tasks.classification import Classification
 from elmore.tasks.entailment import Entailment
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.tagging import Tagging
+from elmore.tasks.task import Labels
 
 AnyTask = Annotated[
     Tagging | Classification | Entailment | QuestionAnswering, Field(discriminator="kind")
 ]
+AnyState = Labels

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from elmore.checkpoint.checkpoint import check_tensors
 from elmore.errors import InputError
 from elmore.tasks.batches import plain_batches
+from elmore.tasks.encoded import Encoded, Input, Places, arrange
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
-from elmore.tasks.task import Encoded, Head, Score, Task, Words
+from elmore.tasks.task import Head, Score, State, Task
 from elmore.tasks.uses import Watch, unwatched
 
 _BATCH = 64  # examples predicted together
@@ -21,10 +22,10 @@ _BATCH = 64  # examples predicted together
 class TaskModel(nn.Module):
     """A task, its encoder and its head: `evaluate` and `predict`, before and after training."""
 
-    def __init__(self, task: Task[Any, Any], encoder: Encoder, labels: tuple[str, ...]):
+    def __init__(self, task: Task[Any, Any, Any], encoder: Encoder, state: State):
         super().__init__()
-        self.task, self.encoder, self.labels = task, encoder, labels
-        self.head: Head[Any, Any] = task.head(labels, encoder.dims)
+        self.task, self.encoder, self.state = task, encoder, state
+        self.head: Head[Any, Any] = task.head(state, encoder.dims)
 
     @classmethod
     def load(
@@ -48,7 +49,7 @@ class TaskModel(nn.Module):
         return self.encoder.device
 
     def loss(self, examples: Sequence[Any]) -> Tensor:
-        return self.head.loss(self._inputs(examples), examples) + self.encoder.penalty()
+        return self.head.loss(*self._encode(examples), examples) + self.encoder.penalty()
 
     def predict(self, examples: Sequence[Any], watch: Watch = unwatched) -> list[Any]:
         """In the order of the examples, whatever batches they are computed in; `watch` is told
@@ -61,7 +62,7 @@ class TaskModel(nn.Module):
         with torch.no_grad():
             for batch in plain_batches(lengths, _BATCH):
                 chosen = [examples[i] for i in batch]
-                found = self.head.predict(self._inputs(chosen), chosen)
+                found = self.head.predict(*self._encode(chosen), chosen)
                 for i, prediction in zip(batch, found, strict=True):
                     predictions[i] = prediction
                 done += len(batch)
@@ -74,35 +75,31 @@ class TaskModel(nn.Module):
         if not examples:
             raise InputError("There are no examples to evaluate on.")
         # what is scored once is often scored again, after each epoch or by each seed
-        self.encoder.prepare(self._sentences(examples))
+        self.encoder.prepare(self._inputs(examples))
         score = self.task.score(examples, self.predict(examples, watch))
         return Score(
-            score.figures, (*score.notes, *self.unseen_labels(examples), *self.cut_words(examples))
+            score.figures, (*score.notes, *self.unseen(examples), *self.cut_words(examples))
         )
 
     def cut_words(self, examples: Sequence[Any]) -> tuple[str, ...]:
         """A line for each part of the encoder that cannot read every word to its end."""
-        return self.encoder.notes(self._sentences(examples))
+        return self.encoder.notes(self._inputs(examples))
 
-    def _sentences(self, examples: Sequence[Any]) -> list[Words]:
-        return [words for example in examples for words in self.task.sentences(example)]
+    def _inputs(self, examples: Sequence[Any]) -> list[Input]:
+        return [item for example in examples for item in self.task.inputs(example)]
 
     def length(self, example: Any) -> int:
-        """Words in the longest sentence of an example: what its cost grows with."""
-        return max(len(words) for words in self.task.sentences(example))
+        """Words in the longest input of an example: its cost grows with them."""
+        return max(map(len, self.task.inputs(example)), default=0)
 
-    def _inputs(self, examples: Sequence[Any]) -> tuple[Encoded, ...]:
-        slots = zip(*(self.task.sentences(example) for example in examples), strict=True)
-        return tuple(self.encoder(slot) for slot in slots)
+    def _encode(self, examples: Sequence[Any]) -> tuple[list[Encoded], Places]:
+        inputs = [self.task.inputs(example) for example in examples]
+        batches, places = arrange(inputs, share=self.task.share_inputs)
+        return [self.encoder(batch) for batch in batches], places
 
-    def unseen_labels(self, examples: Sequence[Any]) -> tuple[str, ...]:
-        """A line on labels that training has not seen."""
-        unseen = [label for label in self.task.labels(examples) if label not in self.labels]
-        if not unseen:
-            return ()
-        listed = ", ".join(unseen[:10]) + ("…" if len(unseen) > 10 else "")
-        never = "not seen in training: never predicted, so counted as wrong"
-        return (f"{len(unseen)} labels {never}: {listed}",)
+    def unseen(self, examples: Sequence[Any]) -> tuple[str, ...]:
+        """Notes on what the examples need and training has not seen, such as labels."""
+        return self.state.unseen(self.task.start(examples))
 
 
 def build_model(
@@ -113,7 +110,7 @@ def build_model(
     if source is not None:
         config = config.model_copy(update={"source": source})
     encoder = build_encoder(config, saved.words, cache=cache)
-    return TaskModel(saved.fit.task, encoder, saved.labels)
+    return TaskModel(saved.fit.task, encoder, saved.state)
 
 
 def check_pretrained(model: TaskModel, saved: SavedTask, folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -22,8 +22,9 @@ from torch.nn.utils.rnn import pad_sequence
 from elmore.config import Frozen
 from elmore.nn.attention import AttentionFlow
 from elmore.nn.rnn import BiRNN
+from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.squad import Paragraph, Question, read_squad, with_spans
-from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 N_SIGNS = 2
 """Whether a paragraph's word stands in the question: as spelled, and whatever its case."""
@@ -41,6 +42,8 @@ class Answer:
 class QuestionAnswering(Frozen):
     """A paragraph, a question and one or several right answers."""
 
+    share_inputs: ClassVar = False
+
     kind: Literal["question_answering"] = "question_answering"
     hidden: int = Field(default=64, ge=1)
     """Of each direction of the RNNs."""
@@ -56,13 +59,13 @@ class QuestionAnswering(Frozen):
     def read_plain(self, path: Path) -> Corpus[Question]:
         return read_squad(path, max_words=self.max_words, answered=False)
 
-    def sentences(self, example: Question) -> tuple[Words, ...]:
+    def inputs(self, example: Question) -> Sequence[Words]:
         return example.paragraph.words, example.words
 
-    def labels(self, examples: Sequence[Question]) -> tuple[str, ...]:
-        return ()
+    def start(self, examples: Sequence[Question]) -> Labels:
+        return Labels()
 
-    def head(self, labels: Sequence[str], dims: Dims) -> "SpanFinder":
+    def head(self, state: Labels, dims: Dims) -> "SpanFinder":
         return SpanFinder(self, dims)
 
     def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Score:
@@ -115,20 +118,31 @@ class SpanFinder(Head[Question, Answer]):
         self.last = BiRNN(4 * hidden, hidden, dropout)
         self.to_first, self.to_last = (nn.Linear(4 * hidden, 1) for _ in range(2))
 
-    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Question]) -> Tensor:
+    def loss(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Question]
+    ) -> Tensor:
         """−log of the chance of all right spans together: annotators may differ."""
-        first, last = self(*inputs, examples)
+        first, last = self._chances(encoded, places, examples)
         spans = [torch.tensor(question.spans, device=first.device) for question in examples]
         starts, ends = pad_sequence(spans, batch_first=True, padding_value=-1).unbind(-1)  # (B, K)
         joint: Tensor = first.gather(1, starts.clamp(min=0)) + last.gather(1, ends.clamp(min=0))
         right = joint.masked_fill(starts < 0, -torch.inf).logsumexp(dim=1)  # (B,)
         return -right.mean()
 
-    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Question]) -> list[Answer]:
-        first, last = self(*inputs, examples)
-        places, chances = best_spans(first, last, self.max_answer_words)
-        found = zip(examples, places.tolist(), chances.tolist(), strict=True)
+    def predict(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Question]
+    ) -> list[Answer]:
+        first, last = self._chances(encoded, places, examples)
+        ends, chances = best_spans(first, last, self.max_answer_words)
+        found = zip(examples, ends.tolist(), chances.tolist(), strict=True)
         return [_answer(question.paragraph, i, j, p) for question, (i, j), p in found]
+
+    def _chances(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Question]
+    ) -> tuple[Tensor, Tensor]:
+        paragraphs, asked = (nth_inputs(encoded, places, n) for n in range(2))
+        first, last = self(paragraphs, asked, examples)
+        return first, last
 
     def forward(
         self, paragraphs: Encoded, asked: Encoded, examples: Sequence[Question]
@@ -154,8 +168,7 @@ class SpanFinder(Head[Question, Answer]):
         row_of: dict[Paragraph, int] = {}
         place = [row_of.setdefault(paragraph, len(row_of)) for paragraph in paragraphs]
         rows = [place.index(n) for n in range(len(row_of))]
-        late = None if encoded.late is None else encoded.late[rows]
-        read = self._read(Encoded(encoded.vectors[rows], encoded.mask[rows], late))  # (N, T, …)
+        read = self._read(encoded.rows(rows))  # (N, T, …)
         return read[place]
 
 

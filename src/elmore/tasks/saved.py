@@ -1,7 +1,7 @@
 """The folder that a task's training leaves; nothing in it can execute.
 
 run/
-  config.json        task, encoder, settings, labels, words, fingerprints of the pretrained parts
+  config.json        task, encoder, settings, state, words, fingerprints of the pretrained parts
   best               the name of the best epoch by the dev score
   checkpoints/epoch-007/model.safetensors, progress.json; of a run under way training.safetensors
   log.jsonl          figures of every epoch
@@ -9,10 +9,10 @@ run/
 
 import shutil
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -21,10 +21,11 @@ from elmore.config import Frozen, one_line
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_file, atomic_folder
 from elmore.tasks.config import FitConfig
+from elmore.tasks.kinds import AnyState
 
 CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
 MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
-FORMAT, VERSION = "elmore task", 1
+FORMAT, VERSION = "elmore task", 2
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -35,12 +36,21 @@ class SavedTask(Frozen):
     format: str = FORMAT
     version: int = VERSION
     fit: FitConfig
-    labels: tuple[str, ...]
+    state: AnyState
     words: tuple[str, ...]
     """Those with trained vectors of their own."""
     fingerprints: tuple[str, ...]
     data: str
     """A digest of the examples: a run goes on with the ones it began with."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, given: Any) -> Any:
+        """There, labels were the only state."""
+        if not isinstance(given, dict) or given.get("version") != 1 or "labels" not in given:
+            return given
+        rest = {name: value for name, value in given.items() if name != "labels"}
+        return {**rest, "version": VERSION, "state": {"labels": given["labels"]}}
 
 
 class Progress(BaseModel):

@@ -6,7 +6,7 @@ follow which, and scored as conlleval does; plain labels (parts of speech) by a 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.crf import CRF
 from elmore.nn.rnn import BiRNN, SentenceDropout
+from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.columns import TaggedSentence, read_columns
 from elmore.tasks.readers.conllu import ConlluColumn, read_conllu
 from elmore.tasks.readers.plain import read_plain_sentences
@@ -28,7 +29,7 @@ from elmore.tasks.spans import (
     spans_of,
     tags_of,
 )
-from elmore.tasks.task import Corpus, Dims, Encoded, Head, Score, Words
+from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 Tags = tuple[str, ...]
 
@@ -65,6 +66,8 @@ class ConlluLayout(Frozen):
 
 class Tagging(Frozen):
     """Named entities, chunks, parts of speech."""
+
+    share_inputs: ClassVar = False
 
     kind: Literal["tagging"] = "tagging"
     layout: ColumnsLayout | ConlluLayout = Field(default=ColumnsLayout(), discriminator="kind")
@@ -107,17 +110,18 @@ class Tagging(Frozen):
         found = read_plain_sentences(path)
         return Corpus([Tagged(words) for words in found.examples], found.notes)
 
-    def sentences(self, example: Tagged) -> tuple[Words, ...]:
+    def inputs(self, example: Tagged) -> Sequence[Words]:
         return (example.words,)
 
-    def labels(self, examples: Sequence[Tagged]) -> tuple[str, ...]:
+    def start(self, examples: Sequence[Tagged]) -> Labels:
         if not self.spans:
-            return tuple(sorted({tag for example in examples for tag in example.tags}))
+            found = {tag for example in examples for tag in example.tags}
+            return Labels(labels=tuple(sorted(found)))
         kinds = {span.kind for example in examples for span in spans_of(example.tags)}
-        return tuple(span_labels(sorted(kinds), self.encoding))
+        return Labels(labels=tuple(span_labels(sorted(kinds), self.encoding)))
 
-    def head(self, labels: Sequence[str], dims: Dims) -> "TaggingHead":
-        return TaggingHead(self, labels, dims)
+    def head(self, state: Labels, dims: Dims) -> "TaggingHead":
+        return TaggingHead(self, state.labels, dims)
 
     def score(self, examples: Sequence[Tagged], predictions: Sequence[Tags]) -> Score:
         gold = [example.tags for example in examples]
@@ -151,18 +155,20 @@ class TaggingHead(Head[Tagged, Tags]):
         pairs = allowed_pairs(labels, config.encoding) if config.spans else None
         self.crf = None if pairs is None else CRF(pairs)
 
-    def scores(self, inputs: Encoded) -> Tensor:
-        x = inputs.vectors  # (B, T, D)
+    def scores(self, sentences: Encoded) -> Tensor:
+        x = sentences.vectors  # (B, T, D)
         for layer, rnn in enumerate(self.layers, start=1):
-            x = rnn(x, inputs.mask)
-            if layer == self.late_after and inputs.late is not None:
-                x = torch.cat([x, inputs.late], dim=-1)
+            x = rnn(x, sentences.mask)
+            if layer == self.late_after and sentences.late is not None:
+                x = torch.cat([x, sentences.late], dim=-1)
         scores: Tensor = self.output(self.dropout(x))  # (B, T, K)
         return scores
 
-    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[Tagged]) -> Tensor:
-        (encoded,) = inputs
-        scores, mask = self.scores(encoded), encoded.mask
+    def loss(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Tagged]
+    ) -> Tensor:
+        sentences = nth_inputs(encoded, places, 0)
+        scores, mask = self.scores(sentences), sentences.mask
         ids = [torch.tensor([self.ids[tag] for tag in example.tags]) for example in examples]
         labels = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(mask.device)  # (B, T)
         if self.crf is None:
@@ -170,14 +176,16 @@ class TaggingHead(Head[Tagged, Tags]):
         likelihood: Tensor = self.crf(scores, labels, mask)
         return -likelihood.sum() / mask.sum()
 
-    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[Tagged]) -> list[Tags]:
-        (encoded,) = inputs
-        scores = self.scores(encoded)
+    def predict(
+        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Tagged]
+    ) -> list[Tags]:
+        sentences = nth_inputs(encoded, places, 0)
+        scores = self.scores(sentences)
         if self.crf is None:
             best = scores.argmax(dim=-1).tolist()
-            rows = [row[:n] for row, n in zip(best, encoded.lengths.tolist(), strict=True)]
+            rows = [row[:n] for row, n in zip(best, sentences.lengths.tolist(), strict=True)]
         else:
-            rows = self.crf.decode(scores, encoded.mask)
+            rows = self.crf.decode(scores, sentences.mask)
         return [tuple(self.labels[i] for i in row) for row in rows]
 
 

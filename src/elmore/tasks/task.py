@@ -1,43 +1,23 @@
-"""The joint between tasks and everything else. A task reads examples, names its labels, makes a
-head and scores predictions; an encoder turns the examples' sentences into vectors; `fit` and
-`TaskModel` know nothing more than what is here.
+"""The joint between tasks and everything else. A task reads examples, learns its labels (or other
+state) from them, builds a head and scores predictions; an encoder turns the examples' inputs into
+vectors. `fit` and `TaskModel` use nothing more than what is here.
 """
 
-# B sentences, T words in the longest, D vector dim, E dim of the late vectors
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from torch import Tensor, nn
 
-Words = tuple[str, ...]
+from elmore.config import Frozen
+from elmore.tasks.encoded import Dims, Encoded, Input, Places
+from elmore.tasks.encoded import Words as Words
 
 E = TypeVar("E")
 P = TypeVar("P")
+S = TypeVar("S")
 E_co = TypeVar("E_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Dims:
-    """How wide an encoder's vectors are; `late` is 0 when it has none."""
-
-    vectors: int
-    late: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One sentence slot of a batch. Vectors beyond a sentence's end are zero."""
-
-    vectors: Tensor  # (B, T, D)
-    mask: Tensor  # (B, T), true where there is a word
-    late: Tensor | None = None  # (B, T, E)
-    """A second mix, to be joined to what the task's RNN gives; None when `Dims.late` is 0."""
-
-    @property
-    def lengths(self) -> Tensor:
-        return self.mask.sum(dim=1)  # (B,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +42,49 @@ class Score:
         return next(iter(self.figures.values()))
 
 
+class State(Frozen):
+    """What a task learns from its training examples before training: saved as JSON, told apart by
+    `kind`."""
+
+    kind: str
+
+    def unseen(self, later: Self) -> tuple[str, ...]:
+        """Notes on what other examples need and the training examples did not have."""
+        return ()
+
+
+class Labels(State):
+    """The labels of the training examples in a fixed order; a task without labels has none."""
+
+    kind: Literal["labels"] = "labels"
+    labels: tuple[str, ...] = ()
+
+    def unseen(self, later: Self) -> tuple[str, ...]:
+        unseen = [label for label in later.labels if label not in self.labels]
+        if not unseen:
+            return ()
+        listed = ", ".join(unseen[:10]) + ("…" if len(unseen) > 10 else "")
+        never = "not seen in training: never predicted, so counted as wrong"
+        return (f"{len(unseen)} labels {never}: {listed}",)
+
+
 class Head(nn.Module, Generic[E, P]):
-    """What a task puts on top of an encoder; it never learns what made the vectors."""
+    """The part of a task's model on top of an encoder. It does not know what made the vectors.
 
-    def loss(self, inputs: tuple[Encoded, ...], examples: Sequence[E]) -> Tensor:
-        """The mean over the batch; `inputs` has one entry for each sentence slot."""
+    `encoded` has the inputs of a batch of examples, `places` says which of them belong to each
+    example; `nth_inputs` gives one row per example.
+    """
+
+    def loss(self, encoded: Sequence[Encoded], places: Places, examples: Sequence[E]) -> Tensor:
+        """The mean over the batch."""
         raise NotImplementedError
 
-    def predict(self, inputs: tuple[Encoded, ...], examples: Sequence[E]) -> list[P]:
-        """One prediction an example; labels of the examples must not be looked at."""
+    def predict(self, encoded: Sequence[Encoded], places: Places, examples: Sequence[E]) -> list[P]:
+        """One prediction per example. The labels of the examples must not be used."""
         raise NotImplementedError
 
 
-class Task(Protocol[E, P]):
+class Task(Protocol[E, P, S]):
     """A frozen pydantic model whose fields are the task's settings, `kind` its name.
 
     A new task is one file with such a class, listed in `elmore.tasks.kinds`.
@@ -83,20 +93,30 @@ class Task(Protocol[E, P]):
     @property
     def kind(self) -> str: ...
 
+    @property
+    def share_inputs(self) -> bool:
+        """Whether each distinct input of a batch is encoded once, for all examples that have it.
+
+        Else every example has the same number of inputs, and a row of its own for each: the tasks
+        of ELMo's paper were first trained so. Sharing would change their results in the last
+        digits: gradients would be summed in another order, and the dropout of a fine-tuned model
+        is drawn per row. Frozen layers are computed once for each distinct input in either case.
+        """
+
     def read(self, path: Path, *, training: bool = False) -> Corpus[E]:
-        """A file of labelled examples; some tasks read more from it for training."""
+        """A file of labeled examples; some tasks read more from it for training."""
 
     def read_plain(self, path: Path) -> Corpus[E]:
-        """A file of what there is to predict, without labels."""
+        """A file of inputs without labels, to predict from."""
 
-    def sentences(self, example: E) -> tuple[Words, ...]:
-        """One for each slot; every example of a task has as many."""
+    def inputs(self, example: E) -> Sequence[Input]:
+        """The texts of an example that an encoder reads, any number of them."""
 
-    def labels(self, examples: Sequence[E]) -> tuple[str, ...]:
-        """The labels of the training examples in a fixed order; empty for a task without any."""
+    def start(self, examples: Sequence[E]) -> S:
+        """What must be known of the training examples before a head can be built."""
 
-    def head(self, labels: Sequence[str], dims: Dims) -> Head[E, P]:
-        """Fresh weights."""
+    def head(self, state: S, dims: Dims) -> Head[E, P]:
+        """With fresh weights."""
 
     def score(self, examples: Sequence[E], predictions: Sequence[P]) -> Score: ...
 

@@ -35,10 +35,11 @@ from elmore.tasks.compare.outcome import (
 )
 from elmore.tasks.compare.report import Report
 from elmore.tasks.config import FitConfig
+from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import STATIC, STORE, EncoderConfig, build_encoder
 from elmore.tasks.encoders.layer_inputs import LayersInStore
 from elmore.tasks.fit import EpochReport, Fitted, fit
-from elmore.tasks.task import Corpus, Task, Words
+from elmore.tasks.task import Corpus, Task
 
 RESULTS, WORK, CACHE = "results", "work", "cache"
 SETTINGS, TABLE, JSON, PAGE = "settings.json", "table.md", "comparison.json", "index.html"
@@ -113,9 +114,9 @@ class _Data:
     dev: Corpus[Any]
     test: Corpus[Any]
 
-    def sentences(self, task: Task[Any, Any]) -> list[Words]:
+    def inputs(self, task: Task[Any, Any, Any]) -> list[Input]:
         examples = (*self.train.examples, *self.dev.examples, *self.test.examples)
-        return [words for example in examples for words in task.sentences(example)]
+        return [item for example in examples for item in task.inputs(example)]
 
 
 Tell = Callable[[CompareProgress], None]
@@ -129,7 +130,7 @@ def compare(
     run = _Run(config, _read(config), settings, output, cache or output / CACHE, tell)
     for encoder in config.encoders:
         _check_vectors(encoder, config, output)
-        _check_stores(encoder, run.data.sentences(config.fit.task))
+        _check_stores(encoder, run.data.inputs(config.fit.task))
     _claim(settings, output)
     run.cache.mkdir(parents=True, exist_ok=True)
     trials = config.trials()
@@ -353,11 +354,11 @@ def _check_vectors(encoder: str, config: CompareConfig, output: Path) -> None:
             )
 
 
-def _check_stores(encoder: str, sentences: Sequence[Words]) -> None:
+def _check_stores(encoder: str, inputs: Sequence[Input]) -> None:
     """A store has every sentence of all files; what it lacks nobody can compute."""
     for part in parts(encoder):
         if part.startswith(STORE):
-            LayersInStore(Store.open(part.removeprefix(STORE))).prepare(sentences)
+            LayersInStore(Store.open(part.removeprefix(STORE))).prepare(inputs)
 
 
 def _shared_settings(config: CompareConfig) -> dict[str, Any]:

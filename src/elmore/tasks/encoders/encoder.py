@@ -17,6 +17,7 @@ from elmore.errors import ConfigError
 from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
+from elmore.tasks.encoded import Dims, Encoded, Words
 from elmore.tasks.encoders.layer_inputs import (
     FrozenPart,
     Join,
@@ -34,7 +35,6 @@ from elmore.tasks.encoders.word_inputs import (
     cut_words,
     frequent_words,
 )
-from elmore.tasks.task import Dims, Encoded, Words
 
 NONE, STATIC, STORE = "none", "glove:", "store:"
 

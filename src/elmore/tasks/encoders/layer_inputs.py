@@ -25,8 +25,8 @@ from elmore.nn.scalar_mix import ScalarMix
 from elmore.nn.transformer import Stack
 from elmore.store.keep import KeepLayers
 from elmore.store.store import MissingError, Store
+from elmore.tasks.encoded import Dims, Words
 from elmore.tasks.encoders.word_inputs import Batch, PartOutput
-from elmore.tasks.task import Dims, Words
 from elmore.text.batching import Speller
 
 Join = Literal["input", "both", "late"]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen, one_line
 from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
-from elmore.tasks.task import Dims, Words
+from elmore.tasks.encoded import Dims, Words
 from elmore.text.batching import Speller
 from elmore.text.characters import ByteSpeller
 

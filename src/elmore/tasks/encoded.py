@@ -1,0 +1,74 @@
+"""What passes between encoders and heads: inputs as vectors, in padded batches, and the place of
+each example's own inputs in them.
+"""
+
+# B inputs, T words in the longest, D vector dim, E dim of the late vectors
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+Words = tuple[str, ...]
+Input = Words
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """How wide an encoder's vectors are; `late` is 0 when it has none."""
+
+    vectors: int
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A padded batch of inputs. Vectors beyond an input's end are zero."""
+
+    vectors: Tensor  # (B, T, D)
+    mask: Tensor  # (B, T), true where there is a word
+    late: Tensor | None = None  # (B, T, E)
+    """A second mix, to be joined to the output of the task's RNN; None when `Dims.late` is 0."""
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.mask.sum(dim=1)  # (B,)
+
+    def rows(self, rows: Sequence[int]) -> "Encoded":
+        late = None if self.late is None else self.late[rows]
+        return Encoded(self.vectors[rows], self.mask[rows], late)
+
+
+class Place(NamedTuple):
+    """Where an input of an example is: in which batch, in which row of it."""
+
+    batch: int
+    row: int
+
+
+Places = Sequence[Sequence[Place]]
+"""For each example, one place for each of its inputs."""
+
+
+def arrange(inputs: Sequence[Sequence[Input]], *, share: bool) -> tuple[list[list[Input]], Places]:
+    """The inputs of some examples as batches to encode, and the places of each example's own.
+
+    With `share` there is one batch that has each distinct input once. Without it, the first inputs
+    of all examples are one batch, the second inputs another, and so on, with one row per example.
+    """
+    if share:
+        row_of: dict[Input, int] = {}
+        places = [
+            [Place(0, row_of.setdefault(item, len(row_of))) for item in own] for own in inputs
+        ]
+        return [list(row_of)], places
+    batches = [list(slot) for slot in zip(*inputs, strict=True)]
+    return batches, [[Place(n, row) for n in range(len(own))] for row, own in enumerate(inputs)]
+
+
+def nth_inputs(encoded: Sequence[Encoded], places: Places, n: int) -> Encoded:
+    """The n-th input of every example, one row per example."""
+    (batch,) = {own[n].batch for own in places}
+    rows = [own[n].row for own in places]
+    found = encoded[batch]
+    return found if rows == list(range(len(found.mask))) else found.rows(rows)
