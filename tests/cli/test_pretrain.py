@@ -199,7 +199,7 @@ def test_a_rate_that_ends_in_no_numbers(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     said = refused(capsys, pretrain(text, tmp_path / "run", recipe="broken"))
-    assert "the gradient is not a number" in said
+    assert "the gradient is NaN or infinite" in said
     assert "lower learning rate (--set loop.optimizer.lr=…)" in said
 
 

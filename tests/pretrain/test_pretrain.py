@@ -25,7 +25,8 @@ from elmore.pretrain.pretrain import _ending, _valid, pretrain, read_run
 from elmore.pretrain.recipes import elmo_small
 from elmore.pretrain.sentences import ReadingConfig, read_sentences
 from elmore.text.vocabulary import Vocabulary
-from elmore.train.loop import Progress, checkpoints
+from elmore.train.loop import Progress
+from elmore.train.run_folder import checkpoints
 from tests.checkpoint.foreign_models import make_manylangs, make_transformer
 from tests.pretrain import tiny_runs
 from tests.pretrain.tiny_runs import corpus, logged, weights

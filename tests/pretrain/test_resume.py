@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from elmore.train.loop import checkpoints
+from elmore.train.run_folder import checkpoints
 from tests.pretrain.tiny_runs import (
     corpus,
     last_step,

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.train.loop import Loop, LoopConfig, checkpoints
+from elmore.train.loop import Loop, LoopConfig, scale_gradients
+from elmore.train.run_folder import RunFolder, checkpoints
 from elmore.train.schedule import PlateauSchedule
 from elmore.train.world import World
 from tests.pretrain.tiny_runs import logged
@@ -35,15 +36,12 @@ def test_four_micro_batches_are_one_of_four_times_the_size(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("clip", "scale"), [(None, 1.0), (0.5, 1.0), (1e9, 1.0), (0.5, 20.0)])
-def test_gradients_are_means_scaled_then_clipped_by_their_norm(
-    tmp_path: Path, clip: float | None, scale: float
-):
+def test_gradients_are_means_scaled_then_clipped_by_their_norm(clip: float | None, scale: float):
     toy = Toy(8)
-    one = loop(toy, tmp_path, clip=clip, loss_scale=scale)
     loss = toy.next_loss(None)  # type: ignore[arg-type]
     loss.total.backward()
     before = torch.cat([p.grad.flatten() for p in toy.module.parameters()]) * scale / 8
-    norm = one._scale_gradients(scale / 8)
+    norm = scale_gradients(list(toy.module.parameters()), scale / 8, clip)
     after = torch.cat([p.grad.flatten() for p in toy.module.parameters()])
     assert norm == pytest.approx(float(before.norm()), rel=1e-6)
     shrunk = before if clip is None else before * min(1.0, clip / float(before.norm()))
@@ -65,7 +63,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_what_was_saved(tmp_
     loop(toy, tmp_path, steps=3).run()
     broken = resumed(Toy(), tmp_path, steps=6)
     broken.objective.points[:] = torch.inf  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match=r"Step 4: the gradient is not a number.*lr=…"):
+    with pytest.raises(InputError, match=r"Step 4: the gradient is NaN or infinite.*lr=…"):
         broken.run()
     assert kept(tmp_path) == ["3"]
     assert resumed(Toy(), tmp_path, steps=6).run().step == 6
@@ -76,7 +74,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_what_was_saved(tmp_
 
 def test_a_run_without_an_end_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="would not end"):
-        Loop(Toy(), LoopConfig(), tmp_path, World())
+        Loop(Toy(), LoopConfig(), RunFolder(tmp_path, keep=1), World())
 
 
 def test_minutes_end_a_run_and_whichever_end_comes_first_counts(tmp_path: Path):

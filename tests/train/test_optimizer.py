@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from elmore.train.optimizer import (
     AdagradConfig,
     AdamWConfig,
+    Group,
     RowAdagrad,
     RowAdam,
     build_optimizers,
@@ -89,8 +90,9 @@ def test_the_state_of_row_optimisers_goes_into_a_checkpoint_and_back(config, tmp
 
 def test_whole_tensors_and_rows_have_an_optimiser_each_and_biases_do_not_decay():
     module = nn.Sequential(nn.Linear(2, 3), nn.Embedding(5, 2))
-    rows = {module[1].weight}
-    dense, sparse = build_optimizers(AdamWConfig(weight_decay=0.1), module, rows)
+    whole, rows = list(module[0].parameters()), list(module[1].parameters())
+    groups = [Group(whole), Group(rows, by_rows=True)]
+    dense, sparse = build_optimizers(AdamWConfig(weight_decay=0.1), groups)
     assert isinstance(dense, torch.optim.AdamW)
     assert isinstance(sparse, RowAdam)
     decays = {
@@ -98,4 +100,15 @@ def test_whole_tensors_and_rows_have_an_optimiser_each_and_biases_do_not_decay()
     }
     assert decays == {0.1: [2], 0.0: [1]}
     assert [p for group in sparse.param_groups for p in group["params"]] == [module[1].weight]
-    assert len(build_optimizers(AdagradConfig(), module, set())) == 1
+    assert len(build_optimizers(AdagradConfig(), groups[:1])) == 1
+
+
+def test_a_group_has_a_rate_of_its_own_and_may_be_free_of_decay():
+    slow, free = nn.Linear(2, 2), nn.Linear(2, 2)
+    groups = [
+        Group(list(slow.parameters()), rate=0.5),
+        Group(list(free.parameters()), decay=False),
+    ]
+    (found,) = build_optimizers(AdamWConfig(lr=0.2, weight_decay=0.1), groups)
+    settings = [(group["lr"], group["weight_decay"]) for group in found.param_groups]
+    assert settings == [(0.1, 0.1), (0.1, 0.0), (0.2, 0.0)]

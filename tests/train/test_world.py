@@ -28,6 +28,7 @@ from elmore.text.characters import ByteSpeller
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig, OptimizerConfig
+from elmore.train.run_folder import RunFolder
 from elmore.train.world import World
 from tests.pretrain.tiny_runs import LSTM, TRANSFORMER, loopback
 
@@ -100,7 +101,7 @@ def trained(case: Case, folder: Path, world: World) -> dict[str, Tensor]:
     objective = BiLMObjective(model, given, VOCABULARY, [], softmax_first=first)
     folder.mkdir(exist_ok=True)
     loop = LoopConfig(steps=STEPS, optimizer=case.optimizer, clip=1.0)
-    Loop(objective, loop, folder, world).run()
+    Loop(objective, loop, RunFolder(folder, keep=loop.keep), world).run()
     return {name: p.detach() for name, p in model.named_parameters()}
 
 

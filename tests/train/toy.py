@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from elmore.train.loop import Loop, LoopConfig, Loss
-from elmore.train.optimizer import AdagradConfig
+from elmore.train.optimizer import AdagradConfig, Group
+from elmore.train.run_folder import RunFolder
 from elmore.train.world import World
 
 QUICK = LoopConfig(steps=10, optimizer=AdagradConfig(lr=0.1), log_steps=1)
@@ -17,13 +18,20 @@ QUICK = LoopConfig(steps=10, optimizer=AdagradConfig(lr=0.1), log_steps=1)
 class Toy:
     """Squared errors of a linear map; every batch is the next `size` points."""
 
+    higher_is_better = False
+
     def __init__(self, size: int = 4, scores: list[float] | None = None):
         torch.manual_seed(0)
         self.module: nn.Module = nn.Linear(3, 1)
-        self.sparse: set[nn.Parameter] = set()
         self.size, self.scores, self.at = size, scores or [], 0
         generator = torch.Generator().manual_seed(1)
         self.points = torch.randn(64, 3, generator=generator)
+
+    def groups(self) -> list[Group]:
+        return [Group(list(self.module.parameters()))]
+
+    def begin(self, step: int) -> None:
+        del step  # nothing is drawn at random
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         del rng
@@ -46,7 +54,8 @@ class Toy:
 
 
 def loop(objective: Toy, folder: Path, **changes: Any) -> Loop:
-    return Loop(objective, QUICK.model_copy(update=changes), folder, World())
+    config = QUICK.model_copy(update=changes)
+    return Loop(objective, config, RunFolder(folder, keep=config.keep), World())
 
 
 def resumed(objective: Toy, folder: Path, **changes: Any) -> Loop:

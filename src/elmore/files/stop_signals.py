@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM that arrive only where stopping leaves nothing half written."""
+"""Ctrl-C and SIGTERM that stop a program only where stopping leaves nothing half written."""
 
 import signal
 import threading
@@ -11,15 +11,17 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Both signals as KeyboardInterrupt(number), held back outside `allowed` blocks.
+    """Both signals as KeyboardInterrupt(number), held back outside `allowed` blocks. `arrived` is
+    the last one; with `second_at_once` a second signal is not held back.
 
     Outside the main thread, where Python lets nobody handle signals, it does nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, second_at_once: bool = False) -> None:
+        self.arrived: int | None = None
+        self._second_at_once = second_at_once
         self._before: dict[signal.Signals, Any] = {}
         self._allowed = False
-        self._arrived: int | None = None
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
@@ -37,13 +39,14 @@ class StopSignals:
         """Stopping is fine in this block; a signal that came earlier stops it at once."""
         self._allowed = True
         try:
-            if self._arrived is not None:
-                raise KeyboardInterrupt(self._arrived)
+            if self.arrived is not None:
+                raise KeyboardInterrupt(self.arrived)
             yield
         finally:
             self._allowed = False
 
     def _arrive(self, number: int, frame: FrameType | None) -> None:
-        self._arrived = number
-        if self._allowed:
+        at_once = self._allowed or (self._second_at_once and self.arrived is not None)
+        self.arrived = number
+        if at_once:
             raise KeyboardInterrupt(number)

@@ -19,11 +19,14 @@ from elmore.pretrain.evaluate import Perplexity, perplexity
 from elmore.pretrain.sentences import Words
 from elmore.text.dictionary import DictionarySpeller
 from elmore.text.vocabulary import Vocabulary
-from elmore.train.loop import Loss
+from elmore.train.loop import Loss, seed_step
+from elmore.train.optimizer import Group
 
 
 class BiLMObjective:
     """Both directions' log-likelihood over batches without end."""
+
+    higher_is_better = False  # perplexity
 
     def __init__(
         self,
@@ -34,19 +37,29 @@ class BiLMObjective:
         *,
         softmax_first: int = 0,
         bf16: bool = False,
+        seed: int = 1,
+        rank: int = 0,
         dictionary: DictionarySpeller | None = None,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
         self.dictionary = dictionary
         self.device = next(model.parameters()).device
-        self.bf16 = bf16
+        self.bf16, self.seed, self.rank = bf16, seed, rank
         self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
-        softmax = model.softmax
-        self.sparse: set[nn.Parameter] = set(softmax.parameters()) if softmax.sparse else set()
         self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
         self._state: LSTMState | None = None
         self._softmax_alone = softmax_first  # batches still to come in which only it learns
+
+    def groups(self) -> list[Group]:
+        softmax = self.model.softmax
+        rows = list(softmax.parameters()) if softmax.sparse else []
+        apart = set(rows)
+        whole = [p for p in self.module.parameters() if p not in apart]
+        return [Group(whole), *([Group(rows, by_rows=True)] if rows else [])]
+
+    def begin(self, step: int) -> None:
+        seed_step(self.seed, step, self.rank)
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         batch = next(self._next)

@@ -43,8 +43,9 @@ from elmore.pretrain.objective import BiLMObjective
 from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
 from elmore.pretrain.static_start import start_softmax
 from elmore.text.vocabulary import MARKS, Vocabulary
-from elmore.train.loop import Loop, Progress, Report, checkpoints
+from elmore.train.loop import Loop, Progress
 from elmore.train.memory import keep_large_blocks
+from elmore.train.run_folder import Report, RunFolder, checkpoints
 from elmore.train.world import World
 
 RUN, VOCABULARY, START = "run.json", "vocab.txt", "softmax-start.safetensors"
@@ -93,10 +94,11 @@ def pretrain(
             _refuse_other_words(vocabulary, output)
         newest = checkpoints(output)[-1:] if going_on else []
         objective = _objective(run, output, world, newest)
-        loop = Loop(objective, _ending(run, world.size), output, world)
+        recorder = RunFolder(output, keep=run.config.loop.keep, report=report)
+        loop = Loop(objective, _ending(run, world.size), recorder, world)
         if going_on:
             loop.resume()
-        return loop.run(report)
+        return loop.run()
     finally:
         world.close()
 
@@ -307,6 +309,8 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
         valid,
         softmax_first=first,
         bf16=_in_bf16(config, world.device().type),
+        seed=seed,
+        rank=world.rank,
         dictionary=checkpoint.dictionary,
     )
 

@@ -1,15 +1,16 @@
-"""The one training loop: gradients summed over micro-batches and processes, clipped, applied;
-checkpoints that are whole or absent; a run killed at any moment resumes to the last bit.
+"""The one training loop, for pretraining and for tasks: gradients summed over micro-batches and
+processes, clipped, applied; it ends by steps, minutes, patience or a signal.
 
-Everything random in a step comes from (seed, step, rank), so no generator's state is ever kept.
+What is learned is the objective's affair, what is written to disk the recorder's. Everything random
+in a step is seeded by the objective at its beginning, so no generator's state is ever kept.
 """
 
-import shutil
+import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,15 +20,11 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
-from elmore.errors import ConfigError, FormatError, InputError
-from elmore.files.atomic import atomic_file, atomic_folder
-from elmore.train.log import Log
-from elmore.train.optimizer import AdagradConfig, OptimizerConfig, build_optimizers
+from elmore.errors import ConfigError, InputError
+from elmore.files.stop_signals import StopSignals
+from elmore.train.optimizer import AdagradConfig, Group, OptimizerConfig, build_optimizers
 from elmore.train.schedule import ConstantSchedule, PlateauSchedule, Schedule
 from elmore.train.world import World
-
-CHECKPOINTS = "checkpoints"
-_TRAINING = "training.pt"
 
 
 class LoopConfig(Frozen):
@@ -38,16 +35,20 @@ class LoopConfig(Frozen):
     steps: int | None = Field(default=None, ge=1)
     minutes: float | None = Field(default=None, gt=0)
     """Of training time, resumed runs added up."""
+    patience: int | None = Field(default=None, ge=1)
+    """Validations in a row without a better one after which the run ends; null: it does not."""
     optimizer: OptimizerConfig = AdagradConfig()
     schedule: Schedule = ConstantSchedule()
     clip: float | None = Field(default=10.0, gt=0)
     """Global norm of the gradient; null for none."""
-    loss_scale: float = Field(default=1.0, gt=0)
-    """The gradient is that of the mean loss times this; bilm-tf multiplies by its unroll steps."""
+    loss_scale: float | None = Field(default=1.0, gt=0)
+    """The gradient is that of the mean loss times this; bilm-tf multiplies by its unroll steps.
+    null: the objective's losses are means already and are left as they are."""
     accumulate: int = Field(default=1, ge=1)
     seed: int = Field(default=1, ge=0, lt=2**63)
     log_steps: int = Field(default=20, ge=1)
-    checkpoint_minutes: float = Field(default=5.0, gt=0)
+    checkpoint_minutes: float | None = Field(default=5.0, gt=0)
+    """null: a checkpoint with every validation only, and Ctrl-C stops at once."""
     valid_steps: int | None = Field(default=None, ge=1)
     """Validate every so many steps; null: with every checkpoint."""
     keep: int = Field(default=2, ge=1)
@@ -67,11 +68,18 @@ class Objective(Protocol):
     """What is trained. The loop asks for losses, and for what must be kept to go on."""
 
     module: nn.Module
-    sparse: set[nn.Parameter]
+    higher_is_better: bool
+    """Of the first figure of `validate`."""
+
+    def groups(self) -> list[Group]:
+        """All that is ever trained; what is frozen for now is here too."""
+
+    def begin(self, step: int) -> None:
+        """Before the first loss of a step, which counts from 1: seed torch, unfreeze layers."""
 
     def next_loss(self, rng: np.random.Generator) -> Loss: ...
     def validate(self) -> dict[str, float]:
-        """Figures of held-out data, lower is better for the first; empty when there is none."""
+        """Figures of held-out data, the decisive one first; empty when there is none."""
 
     def state(self) -> Any:
         """Where the data stands, in plain types and tensors."""
@@ -83,124 +91,157 @@ class Objective(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run stands; all of it is in the checkpoint."""
+    """Where a run stands."""
 
     step: int = 0
     seconds: float = 0.0
     words: int = 0
     best: float | None = None
     best_step: int | None = None
+    bad: int = 0
+    """Validations since the best."""
     drops: int = 0
+    """Of the learning rate, by a plateau schedule."""
     tally: dict[str, float] = field(default_factory=dict)
     """Sums since the last report."""
     fraction: float = 0.0
-    """How much of the run is done."""
+    """How much of the run is done. This one and the next two are not part of a checkpoint."""
+    lr: float = 0.0
     interrupted: int = 0
     """The signal that ended the run before its time; 0 for none."""
 
 
-Report = Callable[[Progress, dict[str, float]], None]
+class Recorder(Protocol):
+    """Who is told how a run goes, and how its checkpoints are laid out. Of several processes only
+    the first reports and saves; all of them resume."""
+
+    def start(self, step: int) -> None:
+        """Training begins after this step; what is on record of later ones is dropped."""
+
+    def report(self, progress: Progress, figures: dict[str, float]) -> None:
+        """Means since the last report."""
+
+    def validated(self, progress: Progress, figures: dict[str, float]) -> None: ...
+    def save(
+        self,
+        progress: Progress,
+        objective: Objective,
+        optimizers: list[torch.optim.Optimizer],
+        states: list[Any],
+    ) -> None:
+        """A checkpoint, there whole or not at all; `states` are the objectives' of all ranks."""
+
+    def resume(
+        self, objective: Objective, optimizers: list[torch.optim.Optimizer], world: World
+    ) -> Progress:
+        """Everything of the newest checkpoint."""
+
+    def diverged(self, step: int) -> str:
+        """What to tell when the gradient of a step is NaN or infinite."""
+
+    def close(self) -> None: ...
 
 
 class Loop:
-    """Trains an objective in a run folder, from its newest checkpoint if there is one."""
+    """Trains an objective until it is done, from the recorder's newest checkpoint if told so."""
 
-    def __init__(self, objective: Objective, config: LoopConfig, folder: Path, world: World):
+    def __init__(self, objective: Objective, config: LoopConfig, recorder: Recorder, world: World):
         if config.steps is None and config.minutes is None:
             raise ConfigError("Neither steps, epochs nor minutes are set: the run would not end.")
-        self.objective, self.config, self.folder, self.world = objective, config, folder, world
-        self.optimizers = build_optimizers(config.optimizer, objective.module, objective.sparse)
+        self.objective, self.config = objective, config
+        self.recorder, self.world = recorder, world
+        self.optimizers = build_optimizers(config.optimizer, objective.groups())
+        self.rates = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
         self.progress = Progress()
-        self.parameters = [p for p in objective.module.parameters() if p.requires_grad]
-        self.device = next(objective.module.parameters()).device
+        self.parameters = list(objective.module.parameters())
+        self.device = self.parameters[0].device
 
-    def run(self, report: Report | None = None) -> Progress:
-        """Until the end, or a signal: then a last checkpoint, and back. True ends are recorded."""
-        progress = self.progress
+    def resume(self) -> None:
+        self.progress = self.recorder.resume(self.objective, self.optimizers, self.world)
+
+    @property
+    def finished(self) -> bool:
+        return self._fraction() >= 1.0
+
+    def run(self) -> Progress:
+        """Until the end, or a signal: then a last checkpoint, and back."""
+        progress, config = self.progress, self.config
         started, saved = time.monotonic() - progress.seconds, progress.seconds
-        log = self._log() if self.world.first else None
-        with _signals() as stop:
-            while not self._finished():
+        if self.world.first:
+            self.recorder.start(progress.step)
+        with self._signals() as stop:
+            while not self.finished:
                 told = self._step(stop)
                 # One clock for all: each process must come to the same decisions below.
                 progress.seconds = self.world.mean(time.monotonic() - started, self.device)
-                if progress.step % self.config.log_steps == 0:
-                    self._report(_means(progress.tally), log, report)
-                    progress.tally = {}
-                due = progress.seconds - saved > 60 * self.config.checkpoint_minutes
-                better = self._validation_due(due) and self._validate(log, report)
-                if told or due or better or self._finished():
-                    self.save()
+                if progress.step % config.log_steps == 0:
+                    self._report()
+                minutes = config.checkpoint_minutes
+                due = minutes is not None and progress.seconds - saved > 60 * minutes
+                validated = self._validation_due(due)
+                better = validated and self._validate()
+                if told or due or better or self.finished or (validated and minutes is None):
+                    self._save()
                     saved = progress.seconds
-                if told and not self._finished():
-                    progress.interrupted = stop[0] if stop else signal.SIGTERM
+                if told and not self.finished:
+                    progress.interrupted = stop.arrived or signal.SIGTERM
                     break
         progress.fraction = self._fraction()
-        if log is not None:
-            log.close()
+        if self.world.first:
+            self.recorder.close()
         return progress
 
-    def _log(self) -> Log:
-        for left in (self.folder / CHECKPOINTS).glob(".step-*.elmore-tmp"):
-            shutil.rmtree(left)  # a kill came while it was being written
-        return Log(self.folder, self.progress.step)
+    @contextmanager
+    def _signals(self) -> Iterator[StopSignals]:
+        """A signal ends the run after the step under way, and a second one at once."""
+        stop = StopSignals(second_at_once=True)
+        if self.config.checkpoint_minutes is None:  # there is nothing that could be saved
+            yield stop
+            return
+        with stop:
+            yield stop
 
-    def _step(self, stop: list[int]) -> bool:
+    def _step(self, stop: StopSignals) -> bool:
         """One update. Returns whether any process was asked to stop."""
         progress, config = self.progress, self.config
         progress.step += 1
-        torch.manual_seed(_seed(config.seed, progress.step, self.world.rank))
+        self.objective.begin(progress.step)
         figures = {"loss": 0.0, "count": 0.0}
         for micro in range(config.accumulate):
             rng = np.random.default_rng((config.seed, progress.step, micro))
             loss = self.objective.next_loss(rng)
             loss.total.backward()
-            for name, value in {
-                "loss": loss.total.item(),
-                "count": loss.count,
-                **loss.parts,
-            }.items():
+            found = {"loss": loss.total.item(), "count": loss.count, **loss.parts}
+            for name, value in found.items():
                 figures[name] = figures.get(name, 0.0) + value
-        figures["stop"] = float(len(stop))
+        figures["stop"] = float(stop.arrived is not None)
         figures = dict(
             zip(figures, self.world.sum(list(figures.values()), self.device), strict=True)
         )
         self.world.sum_gradients(self.parameters)
-        norm = self._scale_gradients(config.loss_scale / figures["count"])
+        norm = self._clip(figures["count"])
+        if not math.isfinite(norm):
+            raise InputError(self.recorder.diverged(progress.step))
         self._apply()
         progress.words += int(figures["count"])
-        tally = progress.tally
-        tally["norm"] = norm
+        progress.tally["norm"] = norm
         for name, value in figures.items():
-            tally[name] = tally.get(name, 0.0) + value
+            progress.tally[name] = progress.tally.get(name, 0.0) + value
         return figures["stop"] > 0
 
-    def _scale_gradients(self, scale: float) -> float:
-        """Mean instead of sum, then the clip: one multiplication. Returns the norm before it."""
-        grads = []
-        for p in self.parameters:
-            if p.grad is not None and p.grad.is_sparse:
-                p.grad = p.grad.coalesce()
-            if p.grad is not None:
-                grads.append(p.grad._values() if p.grad.is_sparse else p.grad)
-        norm = scale * float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
-        if not np.isfinite(norm):
-            raise InputError(
-                f"Step {self.progress.step}: the gradient is not a number; start again with a "
-                "lower learning rate (--set loop.optimizer.lr=…), or go on from what is saved, "
-                f"with --from {self.folder} into another folder."
-            )
-        clip = self.config.clip
-        torch._foreach_mul_(
-            grads, scale if clip is None else scale * min(1.0, clip / (norm + 1e-6))
-        )
-        return norm
+    def _clip(self, count: float) -> float:
+        """Returns the norm of the gradient before it is clipped."""
+        scale, clip = self.config.loss_scale, self.config.clip
+        if scale is None:
+            limit = math.inf if clip is None else clip
+            return float(nn.utils.clip_grad_norm_(self.parameters, limit))
+        return scale_gradients(self.parameters, scale / count, clip)
 
     def _apply(self) -> None:
-        lr = self.config.optimizer.lr * self._factor()
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = lr
+        factor = self._factor()
+        for optimizer, rates in zip(self.optimizers, self.rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
@@ -210,154 +251,85 @@ class Loop:
 
     def _fraction(self) -> float:
         config, p = self.config, self.progress
+        if config.patience is not None and p.bad >= config.patience:
+            return 1.0
         by_steps = p.step / config.steps if config.steps else 0.0
         by_time = p.seconds / (60 * config.minutes) if config.minutes else 0.0
         return max(by_steps, by_time)
 
-    def _finished(self) -> bool:
-        return self._fraction() >= 1.0
+    def _report(self) -> None:
+        self._update()
+        figures, self.progress.tally = _means(self.progress.tally), {}
+        if self.world.first:
+            self.recorder.report(self.progress, figures)
 
-    def _report(self, figures: dict[str, float], log: Log | None, report: Report | None) -> None:
-        p = self.progress
-        p.fraction = self._fraction()
-        lr = self.config.optimizer.lr * self._factor()
-        figures = {**figures, "lr": lr, "words": p.words, "seconds": round(p.seconds, 3)}
-        if log is not None:
-            log.write(p.step, figures)
-        if report is not None and self.world.first:
-            report(p, figures)
+    def _update(self) -> None:
+        self.progress.fraction = self._fraction()
+        self.progress.lr = self.config.optimizer.lr * self._factor()
 
     def _validation_due(self, checkpoint_due: bool) -> bool:
         every = self.config.valid_steps
         if every is not None:
-            return self.progress.step % every == 0 or self._finished()
-        return checkpoint_due or self._finished()
+            return self.progress.step % every == 0 or self.finished
+        return checkpoint_due or self.finished
 
-    def _validate(self, log: Log | None, report: Report | None) -> bool:
+    def _validate(self) -> bool:
         """Returns whether it is the best so far, and so must be kept."""
         self.objective.module.eval()
         figures = self.objective.validate()
         self.objective.module.train()
         if not figures:
             return False
-        self._report({f"valid_{name}": value for name, value in figures.items()}, log, report)
-        progress = self.progress
-        score = self.world.mean(next(iter(figures.values())), self.device)
-        if progress.best is None or score < progress.best:
-            progress.best, progress.best_step = score, progress.step
+        self._update()
+        if self.world.first:
+            self.recorder.validated(self.progress, figures)
+        return self._judge(self.world.mean(next(iter(figures.values())), self.device))
+
+    def _judge(self, score: float) -> bool:
+        progress, higher = self.progress, self.objective.higher_is_better
+        best = progress.best
+        if best is None or (score > best if higher else score < best):
+            progress.best, progress.best_step, progress.bad = score, progress.step, 0
             return True
-        if isinstance(self.config.schedule, PlateauSchedule):
+        if higher and not best > 0:  # nothing is learned yet: no reason to slow down or stop
+            return False
+        progress.bad += 1
+        schedule = self.config.schedule
+        if isinstance(schedule, PlateauSchedule) and progress.bad % schedule.after == 0:
             progress.drops += 1
         return False
 
-    # Checkpoints -------------------------------------------------------------------------------
-
-    def save(self) -> None:
-        """`checkpoints/step-N`, there whole or not at all; then old ones go."""
+    def _save(self) -> None:
+        self.progress.fraction = self._fraction()
         states = self.world.gather(self.objective.state())
         if self.world.first:
-            target = self.folder / CHECKPOINTS / _name(self.progress.step)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists():
-                with atomic_folder(target) as beside:
-                    self.objective.save(beside)
-                    # through a file of Python's, whose errors are told: torch hides a full disk
-                    with (beside / _TRAINING).open("wb") as file:
-                        torch.save(self._training_state(states), file)
-            self._name_best()
-            self._prune()
+            self.recorder.save(self.progress, self.objective, self.optimizers, states)
         self.world.wait()
 
-    def _training_state(self, states: list[Any]) -> dict[str, Any]:
-        progress = asdict(self.progress)
-        del progress["fraction"], progress["interrupted"]
-        return {
-            "progress": progress,
-            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "data": states,
-        }
 
-    def _name_best(self) -> None:
-        if self.progress.best_step is not None:
-            with atomic_file(self.folder / "best") as path:
-                path.write_text(f"{_name(self.progress.best_step)}\n", encoding="utf-8")
-
-    def _prune(self) -> None:
-        best = self.folder / "best"
-        keep = {best.read_text(encoding="utf-8").strip()} if best.exists() else set()
-        for old in checkpoints(self.folder)[: -self.config.keep]:
-            if old.name not in keep:
-                shutil.rmtree(old)
-
-    def resume(self) -> None:
-        """Everything but the model itself, whose weights the caller has read already."""
-        newest = checkpoints(self.folder)[-1]
-        state = _read_training(newest / _TRAINING)
-        if len(state["data"]) != self.world.size:
-            raise ConfigError(
-                f"{newest}: written by {len(state['data'])} processes, resumed by "
-                f"{self.world.size}; an exact resume needs the same number."
-            )
-        self.progress = Progress(**state["progress"])
-        if self.world.first:
-            self._name_best()  # a kill may have come between the checkpoint and its name
-        for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(kept)
-        self.objective.restore(state["data"][self.world.rank])
+def scale_gradients(parameters: list[nn.Parameter], scale: float, clip: float | None) -> float:
+    """Mean instead of sum, then the clip: one multiplication. Returns the norm before the clip."""
+    grads = []
+    for p in parameters:
+        if p.grad is not None and p.grad.is_sparse:
+            p.grad = p.grad.coalesce()
+        if p.grad is not None:
+            grads.append(p.grad._values() if p.grad.is_sparse else p.grad)
+    norm = scale * float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
+    if math.isfinite(norm):
+        torch._foreach_mul_(
+            grads, scale if clip is None else scale * min(1.0, clip / (norm + 1e-6))
+        )
+    return norm
 
 
-def _name(step: int) -> str:
-    return f"step-{step:09d}"
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    """The finished ones, oldest first."""
-    return sorted((folder / CHECKPOINTS).glob("step-*"))
-
-
-def _read_training(path: Path) -> dict[str, Any]:
-    try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise FormatError(f"{path}: missing, so this cannot be resumed, only read.") from None
-    except Exception as error:  # torch.load fails in as many ways as a file can be damaged
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FormatError(
-            f"{path}: not a readable training state ({first}). Remove {path.parent} to resume from "
-            "the checkpoint before it."
-        ) from None
-    return state
-
-
-def _seed(seed: int, step: int, rank: int) -> int:
-    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """torch's generator for one step of one process."""
+    state = np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0] >> 1))
 
 
 def _means(tally: dict[str, float]) -> dict[str, float]:
     """Sums over predictions become means; the norm is the last step's."""
     n = tally["count"]
     return {k: v if k == "norm" else v / n for k, v in tally.items() if k not in ("count", "stop")}
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM end the run after the step under way, and a second one at once. The list
-    fills when one comes."""
-    caught: list[int] = []
-    before = {}
-
-    def note(number: int, _: object) -> None:
-        if caught:
-            raise KeyboardInterrupt(number)
-        caught.append(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            before[number] = signal.signal(number, note)
-        except ValueError:  # not the main thread: whoever owns it handles signals
-            break
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

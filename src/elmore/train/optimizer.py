@@ -1,8 +1,9 @@
-"""Adagrad and AdamW, with rows that a step did not touch left alone: a softmax over 800,000 words
-must not be walked through for the 10,000 it used.
+"""Adagrad and AdamW. Rows that a step did not touch are left alone: a softmax over 800,000 words
+must not be updated as a whole for the 10,000 that were used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
@@ -15,7 +16,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class AdagradConfig(Frozen):
-    """bilm-tf's optimiser, at its settings."""
+    """bilm-tf's optimizer, at its settings."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -37,12 +38,13 @@ class AdamWConfig(Frozen):
 
 
 OptimizerConfig = Annotated[AdagradConfig | AdamWConfig, Field(discriminator="kind")]
+Params = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
 
 
 class RowAdagrad(torch.optim.Optimizer):
     """Adagrad on the rows that have a gradient."""
 
-    def __init__(self, params: Iterable[nn.Parameter], config: AdagradConfig):
+    def __init__(self, params: Params, config: AdagradConfig):
         self.initial = config.initial_accumulator
         super().__init__(params, {"lr": config.lr})
 
@@ -64,7 +66,7 @@ class RowAdagrad(torch.optim.Optimizer):
 class RowAdam(torch.optim.Optimizer):
     """Adam on the rows that have a gradient; the moments of the others wait, undecayed."""
 
-    def __init__(self, params: Iterable[nn.Parameter], config: AdamWConfig):
+    def __init__(self, params: Params, config: AdamWConfig):
         self.betas, self.eps = config.betas, config.eps
         super().__init__(params, {"lr": config.lr})
 
@@ -97,23 +99,47 @@ def row_gradient(p: nn.Parameter) -> tuple[Tensor, Tensor]:
     return p.grad._indices().squeeze(0), p.grad._values()
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parameters that are trained alike."""
+
+    parameters: Sequence[nn.Parameter]
+    rate: float = 1.0
+    """What the learning rate is multiplied by."""
+    decay: bool = True
+    """Whether weight decay applies; it is for matrices alone."""
+    by_rows: bool = False
+    """Their gradients are sparse: rows that a step does not touch are left alone."""
+
+
 def build_optimizers(
-    config: OptimizerConfig, module: nn.Module, sparse: set[nn.Parameter]
+    config: OptimizerConfig, groups: Sequence[Group]
 ) -> list[torch.optim.Optimizer]:
     """One for whole tensors, and one for tensors that are updated by rows, if there are any."""
-    trained = [p for p in module.parameters() if p.requires_grad]
-    dense = [p for p in trained if p not in sparse]
-    rows = [p for p in trained if p in sparse]
+    whole = [g for g in groups if not g.by_rows]
+    rows = [{"params": g.parameters, "lr": config.lr * g.rate} for g in groups if g.by_rows]
     if isinstance(config, AdagradConfig):
         start = config.initial_accumulator
         # eps only guards a division that the accumulator's start already guards
         first: torch.optim.Optimizer = torch.optim.Adagrad(
-            dense, lr=config.lr, initial_accumulator_value=start, eps=0.0 if start else 1e-10
+            [{"params": g.parameters, "lr": config.lr * g.rate} for g in whole],
+            initial_accumulator_value=start,
+            eps=0.0 if start else 1e-10,
         )
         return [first, RowAdagrad(rows, config)] if rows else [first]
-    groups = [
-        {"params": [p for p in dense if p.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in dense if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    first = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+    parts = [part for group in whole for part in _by_decay(config, group)]
+    first = torch.optim.AdamW(parts, betas=config.betas, eps=config.eps, fused=True)
     return [first, RowAdam(rows, config)] if rows else [first]
+
+
+def _by_decay(config: AdamWConfig, group: Group) -> list[dict[str, Any]]:
+    """Matrices decay, and vectors do not."""
+    lr = config.lr * group.rate
+    if not group.decay:
+        return [{"params": group.parameters, "lr": lr, "weight_decay": 0.0}]
+    matrices = [p for p in group.parameters if p.ndim > 1]
+    vectors = [p for p in group.parameters if p.ndim <= 1]
+    return [
+        {"params": matrices, "lr": lr, "weight_decay": config.weight_decay},
+        {"params": vectors, "lr": lr, "weight_decay": 0.0},
+    ]

@@ -43,11 +43,12 @@ class CosineSchedule(Frozen):
 
 
 class PlateauSchedule(Frozen):
-    """Multiplied by `drop` each time validation does not improve."""
+    """Multiplied by `drop` whenever `after` validations in a row have brought nothing better."""
 
     kind: Literal["plateau"] = "plateau"
     warmup: int = Field(default=0, ge=0)
     drop: float = Field(default=0.5, gt=0, lt=1)
+    after: int = Field(default=1, ge=1)
 
     def factor(self, step: int, progress: float, drops: int) -> float:
         climb = min(1.0, step / self.warmup) if self.warmup else 1.0
