@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 
 from elmore.embedder import Embedder
-from elmore.tasks.encoders.layer_inputs import FrozenPart, LayersInMemory
+from elmore.tasks.encoders.kept_layers import LayersInMemory
+from elmore.tasks.encoders.layer_sources import FrozenLayers
 from elmore.tasks.fit import fit
 from elmore.tasks.recipes import find_task
 
@@ -33,9 +34,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         fitted = fit(config, train.examples, dev.examples, Path(folder) / "task")
     exact = fitted.model.evaluate(test.examples).main
-    for part in fitted.model.encoder.parts:
-        if isinstance(part, FrozenPart):
-            part.kept = LayersInMemory(Embedder.load(options.model, precision="int8"))
+    for source in fitted.model.encoder.sources:
+        if isinstance(source, FrozenLayers):
+            source.kept = LayersInMemory(Embedder.load(options.model, precision="int8"))
     rounded = fitted.model.evaluate(test.examples).main
     found = {"task": options.name, "seed": options.seed, "float32": exact, "int8": rounded}
     print(json.dumps(found))

@@ -26,8 +26,9 @@ from elmore.pretrain.recipes import find_recipe
 from elmore.store.store import Store
 from elmore.tasks.batches import training_batches
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig
-from elmore.tasks.encoders.layer_inputs import FrozenPart, KeptLayers, LayersInStore
-from elmore.tasks.encoders.word_inputs import OwnConfig, OwnVectors
+from elmore.tasks.encoders.kept_layers import KeptLayers, LayersInStore
+from elmore.tasks.encoders.layer_sources import FrozenLayers
+from elmore.tasks.encoders.word_sources import OwnConfig, OwnVectors
 from elmore.tasks.model import TaskModel
 from elmore.tasks.tagging import Tagged, Tagging
 from elmore.tasks.task import Words
@@ -109,8 +110,8 @@ def tagger(kept: KeptLayers, sentences: list[Words]) -> TaskModel:
     torch.manual_seed(0)
     config, task = EncoderConfig(), Tagging()
     words = sorted({word for sentence in sentences for word in sentence})
-    part = FrozenPart("biLM", "input", kept, l2=0.0)
-    encoder = Encoder(config, OwnVectors(OwnConfig(), words), [part])
+    source = FrozenLayers("biLM", "input", kept, l2=0.0)
+    encoder = Encoder(config, [OwnVectors(OwnConfig(), words), source])
     state = task.start([Tagged(("a",) * 4, ("S-PER", "S-LOC", "S-ORG", "S-MISC"))])
     return TaskModel(task, encoder, state)
 

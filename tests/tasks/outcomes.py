@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from elmore.tasks.compare.outcome import Done, Failed, Trial
-from elmore.tasks.encoders.encoder import LearntMix
+from elmore.tasks.encoders.source import LearnedMix
 
 GLOVE = "glove:/data/glove.6B.50d.txt"
 ELMO = f"{GLOVE}+models/small-en"
-MIX = LearntMix(source="models/small-en", place="input", weights=(0.5, 0.3, 0.2), gamma=1.5)
+MIX = LearnedMix(source="models/small-en", place="input", weights=(0.5, 0.3, 0.2), gamma=1.5)
 
 
 def done(
@@ -17,7 +17,7 @@ def done(
     seed: int = 1,
     fraction: float = 1.0,
     examples: int = 1000,
-    mixes: Sequence[LearntMix] = (),
+    mixes: Sequence[LearnedMix] = (),
     seconds: float = 60.0,
 ) -> Done:
     return Done(

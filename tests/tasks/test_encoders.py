@@ -13,8 +13,10 @@ from elmore.models.static import StaticVectors
 from elmore.store.store import Store
 from elmore.tasks.encoded import Dims
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig, build_encoder, own_words
-from elmore.tasks.encoders.layer_inputs import FrozenPart, LayersInMemory, LayersInStore, TunedPart
-from elmore.tasks.encoders.word_inputs import OwnConfig, StaticPart, batch_of, frequent_words
+from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
+from elmore.tasks.encoders.layer_sources import FrozenLayers, TunedLayers
+from elmore.tasks.encoders.source import batch_of
+from elmore.tasks.encoders.word_sources import OwnConfig, StaticWords, frequent_words
 from tests.tasks.tiny_tasks import OWN, write_static
 
 SENTENCES = [("We", "met", "in", "Jordan"), ("x" * 300,), ("Mrs", "Jordan")]
@@ -66,13 +68,13 @@ def test_static_vectors_are_those_of_the_file_with_back_off_to_lower_case(tmp_pa
 
 def test_corrections_to_static_vectors_are_learnt_for_training_words_alone(tmp_path: Path):
     encoder = build(f"glove:{write_static(tmp_path)}", tune_static=True)
-    part = encoder.parts[1]
-    assert isinstance(part, StaticPart)
-    assert part.correction is not None
-    vectors = part(batch_of([("We", "in")], CPU)).vectors
+    source = encoder.sources[1]
+    assert isinstance(source, StaticWords)
+    assert source.correction is not None
+    vectors = source(batch_of([("We", "in")], CPU)).vectors
     assert vectors is not None
     vectors.sum().backward()
-    grad = part.correction.weight.grad
+    grad = source.correction.weight.grad
     assert grad is not None
     assert grad.abs().sum(dim=1).gt(0).tolist() == [False, True, False]  # unknown, We, met
 
@@ -93,12 +95,12 @@ def test_frozen_vectors_are_the_learnt_mix_of_the_embedders_layers(
     tiny_model: Path, tiny_embedder: Embedder
 ):
     encoder = build(str(tiny_model))
-    part = encoder.parts[1]
-    assert isinstance(part, FrozenPart)
-    assert part.input_mix is not None
+    source = encoder.sources[1]
+    assert isinstance(source, FrozenLayers)
+    assert source.input_mix is not None
     with torch.no_grad():
-        part.input_mix.scalars.copy_(torch.tensor([0.3, -1.0, 2.0]))
-        part.input_mix.gamma.fill_(1.7)
+        source.input_mix.scalars.copy_(torch.tensor([0.3, -1.0, 2.0]))
+        source.input_mix.gamma.fill_(1.7)
     (mix,) = encoder.mixes()
     assert (mix.source, mix.place) == (str(tiny_model), "input")
     layers = tiny_embedder.embed([SENTENCES[0]])[0].layers.astype(np.float16)  # as they are kept
@@ -178,18 +180,18 @@ def test_fine_tuning_gives_what_elmo_gives_and_frees_floors_from_the_top(tiny_mo
     expected = elmo(SENTENCES).vectors[0]
     found = encoder(SENTENCES).vectors[:, :, 12:]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
-    part = encoder.parts[1]
-    assert isinstance(part, TunedPart)
+    source = encoder.sources[1]
+    assert isinstance(source, TunedLayers)
     free = []
     for epoch in range(1, 6):
         encoder.begin_epoch(epoch)
-        free.append([all(p.requires_grad for p in floor) for floor in part.floors])
+        free.append([all(p.requires_grad for p in floor) for floor in source.floors])
     assert free == [[False] * 3, [True, False, False], [True, True, False], [True] * 3, [True] * 3]
-    assert part.floors[0][0] is next(part.elmo.bilm.context.layers[-1].parameters())
-    every = {id(p) for floor in part.floors for p in floor}
+    assert source.floors[0][0] is next(source.elmo.bilm.context.layers[-1].parameters())
+    every = {id(p) for floor in source.floors for p in floor}
     assert every == {id(p) for p in encoder.tuned()}
     encoder(SENTENCES).vectors.sum().backward()
-    assert all(p.grad is not None for p in part.floors[0])
+    assert all(p.grad is not None for p in source.floors[0])
 
 
 def test_stacks_stand_side_by_side(tmp_path: Path, tiny_model: Path):
@@ -246,7 +248,7 @@ def test_two_runs_may_share_a_cache_that_one_is_filling(
         waits.append(seconds)
         other.__exit__(None, None, None)
 
-    monkeypatch.setattr("elmore.tasks.encoders.layer_inputs.time.sleep", wait)
+    monkeypatch.setattr("elmore.tasks.encoders.kept_layers.time.sleep", wait)
     with other:
         kept.prepare(SENTENCES)
     assert waits == [1.0]

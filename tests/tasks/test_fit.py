@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from elmore.errors import FormatError, InputError
 from elmore.tasks.batches import plain_batches, training_batches
@@ -349,7 +350,7 @@ def test_settings_are_strict():
 
 
 def test_a_run_of_version_1_is_read_and_resumed(tmp_path: Path):
-    """There, labels were the only state, and stood in config.json themselves."""
+    """There, labels were the only state, and an encoder's sources were called parts."""
     config = tagging_config(epochs=2)
     whole = run(config, tmp_path / "whole")
     with pytest.raises(Killed):
@@ -358,4 +359,8 @@ def test_a_run_of_version_1_is_read_and_resumed(tmp_path: Path):
     saved = json.loads(path.read_text())
     saved["version"], saved["labels"] = 1, saved.pop("state")["labels"]
     path.write_text(json.dumps(saved))
+    for file in (epochs(tmp_path / "run")[-1]).glob("*.safetensors"):
+        tensors = load_file(file)
+        assert any("encoder.sources." in name for name in tensors)
+        save_file({n.replace(".sources.", ".parts."): t for n, t in tensors.items()}, file)
     assert same(whole, run(config, tmp_path / "run", resume=True))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import FormatError
-from elmore.tasks.compare.outcome import labels, parts, read_outcome, summarize, write_outcome
+from elmore.tasks.compare.outcome import labels, names_in, read_outcome, summarize, write_outcome
 from tests.tasks.outcomes import ELMO, GLOVE, MIX, done, failed
 
 
@@ -73,9 +73,9 @@ def test_a_gain_is_over_the_same_training_size():
     assert rows[2].gain.difference == 10.0
 
 
-def test_the_parts_of_a_stack():
-    assert parts("none") == frozenset()
-    assert parts(ELMO) == {GLOVE, "models/small-en"}
+def test_the_sources_in_a_stack():
+    assert names_in("none") == frozenset()
+    assert names_in(ELMO) == {GLOVE, "models/small-en"}
 
 
 def test_labels_are_short_while_they_tell_encoders_apart():

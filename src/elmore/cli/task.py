@@ -15,7 +15,7 @@ from elmore.cli.task_senses import probes, progress_bar, wic, wsd
 
 if TYPE_CHECKING:
     from elmore.tasks.config import FitConfig
-    from elmore.tasks.encoders.encoder import LearntMix
+    from elmore.tasks.encoders.source import LearnedMix
     from elmore.tasks.fit import EpochReport, Fitted
     from elmore.tasks.model import TaskModel
     from elmore.tasks.task import Score, Task
@@ -253,6 +253,6 @@ def _fitted(fitted: "Fitted", folder: Path) -> str:
     )
 
 
-def _mix(mix: "LearntMix") -> str:
+def _mix(mix: "LearnedMix") -> str:
     weights = " ".join(f"{weight:.3f}" for weight in mix.weights)
     return f"{mix.source} {mix.place}: s = {weights}, γ = {mix.gamma:.3f}"

@@ -106,7 +106,7 @@ def _layers(source: str, cache: Path | None) -> "LayerEncoder":
     from elmore.models.static import StaticVectors
     from elmore.store.cached import CachedEmbedder
     from elmore.tasks.encoders.encoder import NONE, STATIC, STORE
-    from elmore.tasks.encoders.layer_inputs import LayersInStore
+    from elmore.tasks.encoders.kept_layers import LayersInStore
     from elmore.tasks.encoders.static_context import StaticContext
 
     if source == NONE or "+" in source or source.startswith(STORE):
@@ -137,7 +137,7 @@ class _Heard:
 
     def tell(self, quiet: bool) -> None:
         from elmore.embedder import Embedder
-        from elmore.tasks.encoders.word_inputs import cut_words
+        from elmore.tasks.encoders.source import cut_words
 
         if isinstance(self.layers, Embedder) and not quiet:
             for note in cut_words(self.name, self.layers.speller, self.words):

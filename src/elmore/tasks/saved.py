@@ -27,6 +27,9 @@ CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
 MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
 FORMAT, VERSION = "elmore task", 2
 
+# What tensors were called in folders of version 1.
+RENAMED = {"encoder.parts.": "encoder.sources."}
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -151,9 +154,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
-            return {name: torch.clone(file.get_tensor(name)) for name in names}
+            return {_renamed(name): torch.clone(file.get_tensor(name)) for name in names}
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
+
+
+def _renamed(name: str) -> str:
+    for old, new in RENAMED.items():
+        name = name.replace(old, new, 1)
+    return name
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:

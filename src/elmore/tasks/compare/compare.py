@@ -28,7 +28,7 @@ from elmore.tasks.compare.outcome import (
     Failed,
     Trial,
     label,
-    parts,
+    names_in,
     read_outcome,
     summarize,
     write_outcome,
@@ -37,7 +37,7 @@ from elmore.tasks.compare.report import Report
 from elmore.tasks.config import FitConfig
 from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import STATIC, STORE, EncoderConfig, build_encoder
-from elmore.tasks.encoders.layer_inputs import LayersInStore
+from elmore.tasks.encoders.kept_layers import LayersInStore
 from elmore.tasks.fit import EpochReport, Fitted, fit
 from elmore.tasks.task import Corpus, Task
 
@@ -305,7 +305,7 @@ def _settings(config: FitConfig, trial: Trial) -> FitConfig:
 
 def _encoder(config: FitConfig, source: str) -> EncoderConfig:
     """Fine-tuning is for those that have a model to tune."""
-    models = [part for part in parts(source) if not part.startswith((STATIC, STORE))]
+    models = [name for name in names_in(source) if not name.startswith((STATIC, STORE))]
     fine_tune = config.encoder.fine_tune and bool(models)
     return config.encoder.model_copy(update={"source": source, "fine_tune": fine_tune})
 
@@ -356,9 +356,9 @@ def _check_vectors(encoder: str, config: CompareConfig, output: Path) -> None:
 
 def _check_stores(encoder: str, inputs: Sequence[Input]) -> None:
     """A store has every sentence of all files; what it lacks nobody can compute."""
-    for part in parts(encoder):
-        if part.startswith(STORE):
-            LayersInStore(Store.open(part.removeprefix(STORE))).prepare(inputs)
+    for name in names_in(encoder):
+        if name.startswith(STORE):
+            LayersInStore(Store.open(name.removeprefix(STORE))).prepare(inputs)
 
 
 def _shared_settings(config: CompareConfig) -> dict[str, Any]:

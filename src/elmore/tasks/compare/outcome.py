@@ -14,7 +14,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from elmore.config import Frozen
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_file
-from elmore.tasks.encoders.encoder import NONE, LearntMix
+from elmore.tasks.encoders.encoder import NONE
+from elmore.tasks.encoders.source import LearnedMix
 
 
 class Trial(Frozen):
@@ -44,7 +45,7 @@ class Done(Frozen):
     frozen: int | None
     fingerprints: tuple[str, ...] = ()
     """Of the pretrained vectors."""
-    mixes: tuple[LearntMix, ...] = ()
+    mixes: tuple[LearnedMix, ...] = ()
 
 
 class Failed(Frozen):
@@ -84,7 +85,7 @@ class Summary(Frozen):
     trainable: int
     frozen: int | None
     """None where the model behind a store is not known."""
-    mixes: tuple[tuple[LearntMix, ...], ...]  # [seed][mix]
+    mixes: tuple[tuple[LearnedMix, ...], ...]  # [seed][mix]
     gain: Gain | None
 
     @property
@@ -164,19 +165,19 @@ def _main(outcome: Done) -> float:
 
 
 def _contained(key: tuple[str, float], finished: dict[tuple[str, float], list[Done]]) -> list[Done]:
-    """The same model without: the encoder with the most parts of this one, but not all of them."""
-    own = parts(key[0])
+    """The largest encoder at the same size whose sources are a proper subset of this one's."""
+    own = names_in(key[0])
     smaller = [
-        (len(parts(encoder)), done)
+        (len(names_in(encoder)), done)
         for (encoder, fraction), done in finished.items()
-        if fraction == key[1] and parts(encoder) < own and done
+        if fraction == key[1] and names_in(encoder) < own and done
     ]
     return max(smaller, key=lambda found: found[0], default=(0, []))[1]
 
 
-def parts(encoder: str) -> frozenset[str]:
-    """What an encoder adds to the task's own trained vectors."""
-    return frozenset(part.strip() for part in encoder.split("+")) - {NONE}
+def names_in(encoder: str) -> frozenset[str]:
+    """The sources of an encoder, beside the task's own trained vectors."""
+    return frozenset(name.strip() for name in encoder.split("+")) - {NONE}
 
 
 def labels(encoders: Iterable[str]) -> dict[str, str]:
@@ -194,11 +195,11 @@ def label(encoder: str) -> str:
     return labels([encoder])[encoder]
 
 
-def _short(part: str) -> str:
-    kind, colon, _ = part.partition(":")
-    return kind if colon else Path(part).name
+def _short(name: str) -> str:
+    kind, colon, _ = name.partition(":")
+    return kind if colon else Path(name).name
 
 
-def _file_name(part: str) -> str:
-    kind, colon, file = part.partition(":")
-    return f"{kind}:{Path(file).name}" if colon else Path(part).name
+def _file_name(name: str) -> str:
+    kind, colon, file = name.partition(":")
+    return f"{kind}:{Path(file).name}" if colon else Path(name).name

@@ -19,7 +19,7 @@ from elmore.tasks.compare.plots import (
     points_by_encoder,
     score_against_size,
 )
-from elmore.tasks.encoders.encoder import LearntMix
+from elmore.tasks.encoders.source import LearnedMix
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +119,18 @@ def _mixes(row: Summary) -> str:
     return "; ".join(f"{_name(mix)} {_weights(mix)}" for mix in mean_mixes(row))
 
 
-def _name(mix: LearntMix) -> str:
+def _name(mix: LearnedMix) -> str:
     return f"{label(mix.source)} {mix.place}"
 
 
-def _weights(mix: LearntMix) -> str:
+def _weights(mix: LearnedMix) -> str:
     return f"{' '.join(f'{weight:.2f}' for weight in mix.weights)} ({mix.gamma:.2f})"
 
 
-def mean_mixes(row: Summary) -> list[LearntMix]:
+def mean_mixes(row: Summary) -> list[LearnedMix]:
     """Each mix, averaged over the seeds."""
     return [
-        LearntMix(
+        LearnedMix(
             source=same[0].source,
             place=same[0].place,
             weights=tuple(fmean(s) for s in zip(*(mix.weights for mix in same), strict=True)),

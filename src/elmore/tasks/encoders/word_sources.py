@@ -1,14 +1,10 @@
-"""What an encoder is made of. Each part turns sentences into vectors of its own kind: trained with
-the task, static, or every layer of a biLM mixed by learnt weights.
-"""
+"""Vectors of words that do not depend on their sentence: trained with the task, or from a file."""
 
-# B sentences, T words in the longest, W distinct words, L layers, D vector dim
+# V words in the file, W distinct words of a batch, D vector dim
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field, ValidationError, model_validator
@@ -18,40 +14,10 @@ from elmore.config import Frozen, one_line
 from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.tasks.encoded import Dims, Words
-from elmore.text.batching import Speller
+from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
 from elmore.text.characters import ByteSpeller
 
 UNKNOWN = 0  # the row of words that training has seen too seldom
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Sentences as indexes to their distinct words, so that each word is looked up once."""
-
-    sentences: Sequence[Words]
-    words: list[str]  # W
-    index: Tensor  # (B, T), 0 where there is no word
-    mask: Tensor  # (B, T)
-
-
-def batch_of(sentences: Sequence[Words], device: torch.device) -> Batch:
-    row_of: dict[str, int] = {}
-    longest = max((len(words) for words in sentences), default=0)
-    index = np.zeros((len(sentences), longest), dtype=np.int64)
-    mask = np.zeros(index.shape, dtype=np.bool_)
-    for i, words in enumerate(sentences):
-        index[i, : len(words)] = [row_of.setdefault(word, len(row_of)) for word in words]
-        mask[i, : len(words)] = True
-    tensors = (torch.from_numpy(array).to(device) for array in (index, mask))
-    return Batch(sentences, list(row_of), *tensors)
-
-
-@dataclass(frozen=True, slots=True)
-class PartOutput:
-    """What a part adds to the input, and what it adds late; None for nothing."""
-
-    vectors: Tensor | None  # (B, T, D)
-    late: Tensor | None = None  # (B, T, D)
 
 
 class OwnConfig(Frozen):
@@ -89,20 +55,11 @@ def frequent_words(sentences: Iterable[Words], min_count: int) -> tuple[str, ...
     return tuple(sorted(kept, key=lambda word: (-counts[word], word)))
 
 
-def cut_words(name: str, speller: Speller, words: Iterable[str]) -> list[str]:
-    """A line on the words that are longer than `name` reads; none if there is none."""
-    cut = [word for word in set(words) if speller.cuts(word)]
-    if not cut:
-        return []
-    longest = max(cut, key=len)
-    found = f"the longest has {len(longest)} characters: {longest[:20]!r}…"
-    return [
-        f"{len(cut):,} different words are longer than {name} reads, and are cut for it ({found})"
-    ]
-
-
-class OwnVectors(nn.Module):
+class OwnVectors(VectorSource):
     """A word's own vector beside that of its spelling; the baseline's input, and in every stack."""
+
+    name = "the trained spelling"
+    speller: ByteSpeller
 
     def __init__(self, config: OwnConfig, words: Sequence[str]):
         super().__init__()
@@ -117,21 +74,23 @@ class OwnVectors(nn.Module):
                 nn.init.xavier_uniform_(parameter)
         self.dims = Dims(config.word_dim + config.characters.dim)
 
-    def forward(self, batch: Batch) -> PartOutput:
+    def forward(self, batch: Batch) -> SourceOutput:
         device = batch.index.device
         spelled = self.spell(torch.from_numpy(self.speller.spell(batch.words)).to(device))
         embedded = self.embed(_rows(batch.words, self.rows, device))
         vectors = torch.cat([embedded, spelled], dim=-1)  # (W, D)
-        return PartOutput(F.embedding(batch.index, vectors))
+        return SourceOutput(F.embedding(batch.index, vectors))
 
 
-class StaticPart(nn.Module):
-    """Vectors from a file; of the training set's words a correction may be learnt."""
+class StaticWords(VectorSource):
+    """Vectors from a file; corrections may be learned for the words of the training set."""
 
     table: Tensor  # (V, D)
 
-    def __init__(self, vectors: StaticVectors, words: Sequence[str], *, tune: bool):
+    def __init__(self, name: str, vectors: StaticVectors, words: Sequence[str], *, tune: bool):
         super().__init__()
+        self.name, self.fingerprint = name, vectors.fingerprint
+        self.n_frozen = vectors.vectors.size
         self.static = vectors
         self.register_buffer("table", torch.from_numpy(vectors.vectors), persistent=False)
         self.rows = {word: row for row, word in enumerate(words, start=UNKNOWN + 1)}
@@ -142,22 +101,14 @@ class StaticPart(nn.Module):
             nn.init.zeros_(self.correction.weight)
         self.dims = Dims(vectors.dim)
 
-    @property
-    def fingerprint(self) -> str:
-        return self.static.fingerprint
-
-    @property
-    def n_frozen(self) -> int:
-        return self.static.vectors.size
-
-    def forward(self, batch: Batch) -> PartOutput:
+    def forward(self, batch: Batch) -> SourceOutput:
         found = [self.static.row(word) for word in batch.words]
         known = self.table.new_tensor([[row is not None] for row in found])  # (W, 1)
         vectors = self.table[[row or 0 for row in found]] * known  # (W, D), zero if not in the file
         if self.correction is not None:
             rows = _rows(batch.words, self.rows, batch.index.device)
             vectors = vectors + self.correction(rows)
-        return PartOutput(F.embedding(batch.index, vectors))
+        return SourceOutput(F.embedding(batch.index, vectors))
 
 
 def _rows(words: list[str], rows: dict[str, int], device: torch.device) -> Tensor:

@@ -1,0 +1,116 @@
+"""A pretrained model inside an encoder: its layers computed once and kept (frozen), or trained with
+the task, starting at the top (fine-tuned). Either way they are mixed by learned weights.
+"""
+
+# B inputs, T words in the longest, L layers, D vector dim
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from torch import nn
+
+from elmore.elmo import Elmo
+from elmore.embedder import Embedder
+from elmore.models.bilm import BiLM
+from elmore.models.layers import LayerStates
+from elmore.nn.lstm import BiLSTM
+from elmore.nn.scalar_mix import ScalarMix
+from elmore.nn.transformer import Stack
+from elmore.tasks.encoded import Dims, Input
+from elmore.tasks.encoders.kept_layers import KeptLayers
+from elmore.tasks.encoders.source import Batch, LearnedMix, SourceOutput, VectorSource
+
+Join = Literal["input", "both", "late"]
+
+
+class MixedLayers(VectorSource):
+    """Learned mixes of layers: one for each place where the vectors are joined."""
+
+    def __init__(self, name: str, join: Join, n_layers: int, dim: int, *, l2: float):
+        super().__init__()
+        self.name = name
+        self.input_mix = None if join == "late" else ScalarMix(n_layers, l2=l2)
+        self.late_mix = None if join == "input" else ScalarMix(n_layers, l2=l2)
+        self.dims = Dims(dim if self.input_mix else 0, dim if self.late_mix else 0)
+
+    def mix(self, states: LayerStates) -> SourceOutput:
+        mixed = [
+            None if mix is None else mix(states.layers, states.mask)
+            for mix in (self.input_mix, self.late_mix)
+        ]
+        return SourceOutput(*mixed)
+
+    def scalar_mixes(self) -> list[ScalarMix]:
+        return [mix for mix in (self.input_mix, self.late_mix) if mix is not None]
+
+    def mixes(self) -> list[LearnedMix]:
+        places: list[tuple[Literal["input", "late"], ScalarMix | None]] = [
+            ("input", self.input_mix),
+            ("late", self.late_mix),
+        ]
+        return [
+            LearnedMix(
+                source=self.name,
+                place=place,
+                weights=tuple(mix.weights.tolist()),
+                gamma=mix.gamma.item(),
+            )
+            for place, mix in places
+            if mix is not None
+        ]
+
+
+class FrozenLayers(MixedLayers):
+    """Layers from memory or disk; nothing of the model is trained."""
+
+    def __init__(self, name: str, join: Join, kept: KeptLayers, *, l2: float):
+        super().__init__(name, join, kept.n_layers, kept.dim, l2=l2)
+        self.kept = kept
+        self.fingerprint, self.n_frozen = kept.fingerprint, kept.n_parameters
+        self.speller = kept.speller
+
+    def prepare(self, inputs: Iterable[Input]) -> None:
+        self.kept.prepare(inputs)
+
+    def forward(self, batch: Batch) -> SourceOutput:
+        states = self.kept.batch(batch.inputs)
+        device = batch.mask.device
+        return self.mix(LayerStates(states.layers.to(device), states.mask.to(device)))
+
+
+class TunedLayers(MixedLayers):
+    """The model itself, trained with the task: one layer more in each epoch, the top one first."""
+
+    def __init__(self, name: str, join: Join, embedder: Embedder, *, l2: float):
+        super().__init__(name, join, embedder.n_layers, embedder.dim, l2=l2)
+        self.fingerprint = embedder.fingerprint
+        self.speller = embedder.speller
+        self.elmo = Elmo(embedder.checkpoint, fine_tune=True, dropout=0.0)
+        self.elmo.mixes = nn.ModuleList()  # there is one for each place already
+        self.floors = list(_floors(self.elmo.bilm))
+        self.begin_epoch(1)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """In the first epoch only the task is trained."""
+        for depth, floor in enumerate(self.floors, start=1):
+            for parameter in floor:
+                parameter.requires_grad_(depth < epoch)
+
+    def tuned(self) -> list[nn.Parameter]:
+        return [*self.elmo.bilm.parameters()]
+
+    def forward(self, batch: Batch) -> SourceOutput:
+        return self.mix(self.elmo.layers(batch.inputs))
+
+
+def _floors(bilm: BiLM) -> Iterator[list[nn.Parameter]]:
+    """The layers of context from the top down, then the words."""
+    context = bilm.context
+    if isinstance(context, BiLSTM):
+        yield from ([*layer.parameters()] for layer in reversed(context.layers))
+    else:
+        stacks = [stack for stack in context.directions if isinstance(stack, Stack)]
+        norms = [p for stack in stacks for p in stack.norm.parameters()]
+        for blocks in zip(*(reversed(stack.blocks) for stack in stacks), strict=True):
+            yield [*norms, *(p for block in blocks for p in block.parameters())]
+            norms = []
+    yield [*bilm.words.parameters()]
