@@ -78,7 +78,7 @@ def test_who_interrupts_it_is_told_how_to_go_on(
 
     monkeypatch.setattr(module, "fit", interrupted)
     assert compare(data) == 130
-    assert capsys.readouterr() == ("", "elmore: stopped. Run it again to go on.\n")
+    assert capsys.readouterr() == ("", "elmore: stopped. Run it again to continue.\n")
 
 
 def test_two_processes_share_the_work(data: Path):

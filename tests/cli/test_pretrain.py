@@ -127,7 +127,7 @@ def test_a_signal_saves_says_so_and_is_the_exit_code(
     assert code == 128 + number
     step = logged(tmp_path / "run")[-1]["step"]
     assert f"at step {step}" in out
-    assert err.splitlines()[-1] == f"elmore: stopped. Saved at step {step}; go on with --resume."
+    assert err.splitlines()[-1] == f"elmore: stopped. Saved at step {step}; continue with --resume."
     assert pretrain(text, tmp_path / "run", "--resume", "--steps", int(step) + 1) == 0
     assert logged(tmp_path / "run")[-1]["step"] == step + 1
 
@@ -309,7 +309,7 @@ def test_evaluating_what_cannot_be_is_refused(
     path = bad_text(tmp_path, b"a b\n")
     assert "has no softmax" in refused(capsys, evaluate(tiny_model, path))
     code = evaluate(run, path, "--carry-state", "--per-sentence")
-    assert "exclude each other" in refused(capsys, code)
+    assert "cannot be used together" in refused(capsys, code)
     assert "no sentence" in refused(capsys, evaluate(run, bad_text(tmp_path, b""))).lower()
 
 

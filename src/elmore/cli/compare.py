@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.task import (
-    Cache,
-    Dev,
-    Display,
-    Epochs,
-    FineTune,
-    Name,
-    Quiet,
-    Settings,
-    Train,
-    configured,
-)
+from elmore.cli.options import Cache, Dev, Epochs, FineTune, Quiet, Settings, Train
+from elmore.cli.task import EpochBar, Name, configured
 
 if TYPE_CHECKING:
     from elmore.tasks.compare.compare import CompareConfig, CompareProgress
@@ -29,31 +19,31 @@ SOME_FAILED = 1
 def compare(
     name: Name,
     encoders: Annotated[
-        str, typer.Option(help="As in `task train`, by commas: none,glove:F,glove:F+small-en.")
+        str, typer.Option(help="As in `task train`, separated by commas: none,glove:F,small-en.")
     ],
     train: Train,
     dev: Dev,
-    test: Annotated[Path, typer.Option(help="Examples that are scored.")],
-    output: Annotated[Path, typer.Option(help="Folder of results, table and page.")],
+    test: Annotated[Path, typer.Option(help="Examples to score on.")],
+    output: Annotated[Path, typer.Option(help="The folder for results, table and page.")],
     fractions: Annotated[
-        str, typer.Option(help="Shares of --train to train on: 0.01,0.1,1.")
+        str, typer.Option(help="Fractions of --train to train on, such as 0.01,0.1,1.")
     ] = "1",
-    seeds: Annotated[int, typer.Option(help="Trainings of each encoder and share.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Training runs per encoder and fraction.")] = 3,
     epochs: Epochs = None,
     fine_tune: FineTune = False,
     settings: Settings = None,
     cache: Cache = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train with every encoder from several seeds. Stopped or failed, run it again to go on; run
-    it twice at once, and the two share the work."""
+    """Train with every encoder and several seeds. If it stops, run it again to continue; two
+    running at once share the work."""
     from elmore.tasks.compare.compare import PAGE
     from elmore.tasks.compare.compare import compare as run
 
     fit = configured(name, settings or [], epochs, fine_tune)
     config = _config(name, fit, encoders, (train, dev, test), fractions, seeds)
-    with Display(quiet, "Run it again to go on.") as display:
-        report = run(config, output, cache=cache, tell=lambda now: _tell(display, now))
+    with EpochBar(quiet, if_stopped="Run it again to continue.") as bar:
+        report = run(config, output, cache=cache, tell=lambda now: _tell(bar, now))
     for note in report.notes if not quiet else ():
         print(note, file=sys.stderr)
     print(report.markdown(), end="")
@@ -100,18 +90,18 @@ def _config(
         raise ConfigError(f"{one_line(error)}.") from None
 
 
-def _tell(display: Display, now: "CompareProgress") -> None:
+def _tell(bar: EpochBar, now: "CompareProgress") -> None:
     from elmore.tasks.compare.outcome import Done, label
 
     trial = now.trial
     what = f"{now.number}/{now.total} {label(trial.encoder)} {trial.fraction:g} #{trial.seed}: "
     if now.epoch is not None:
-        display.epoch(now.epoch, what)
+        bar.epoch(now.epoch, what)
     match now.outcome:
         case Done(scores=scores):
             figures = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
-            display.line(f"{what}test {figures}")
+            bar.line(f"{what}test {figures}")
         case None:
             pass
         case failed:
-            display.line(f"{what}FAILED, {failed.error}")
+            bar.line(f"{what}FAILED, {failed.error}")

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
+from elmore.cli.options import OptionsFile, Source
+
 
 def convert(
-    source: Annotated[str, typer.Argument(help="A shipped name, a folder, or a weight file.")],
+    source: Source,
     target: Annotated[
-        Path, typer.Argument(help="A new folder, or a name ending in .hdf5 for AllenNLP's files.")
+        Path, typer.Argument(help="A new folder, or a name ending in .hdf5 (AllenNLP's format).")
     ],
-    options: Annotated[
-        Path | None, typer.Option(help="The options file, if it is not beside the weights.")
-    ] = None,
+    options: OptionsFile = None,
 ) -> None:
-    """Write a model in another format, softmax and vocabulary included when they are there."""
+    """Write a model in another format, with its softmax and vocabulary if it has them."""
     from elmore.checkpoint.sources import load, save
 
     checkpoint = load(source, options=options, softmax=True)
@@ -24,4 +24,7 @@ def convert(
     for path in written:
         print(path)
     if checkpoint.softmax is not None and not any("softmax" in path.name for path in written):
-        print(f"{target}: without the softmax, which is adaptive: HDF5 has none.", file=sys.stderr)
+        print(
+            f"{target}: written without the softmax; this format has no adaptive softmax.",
+            file=sys.stderr,
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore import __version__
+from elmore.cli.options import OptionsFile
 from elmore.text.dictionary import CHARACTER_MARKS
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ class ModelSummary:
 
 
 def doctor(
-    source: Annotated[str | None, typer.Argument(help="A model; none: this machine.")] = None,
-    options: Annotated[
-        Path | None, typer.Option(help="The options file, if not beside the weights.")
+    source: Annotated[
+        str | None, typer.Argument(help="A model; without one, this machine is described.")
     ] = None,
+    options: OptionsFile = None,
 ) -> None:
-    """Say what is installed, or what a model is."""
+    """Show what is installed, or describe a model."""
     lines = environment_lines(environment()) if source is None else None
     for name, value in lines or model_lines(examine(source or "", options)):
         print(f"{name:<15}{value}")

@@ -1,18 +1,31 @@
-"""`elmore embed`: the vectors of a text file, one sentence a line, in AllenNLP's HDF5 layout,
+"""`elmore embed`: the vectors of a text file with one sentence per line, in AllenNLP's HDF5 layout,
 NumPy's .npz or JSON lines.
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.options import (
+    BadBytes,
+    Device,
+    Errors,
+    Model,
+    OptionsFile,
+    Precision,
+    Quiet,
+    Resume,
+    RunPrecision,
+    SentenceFile,
+    TokenizeLines,
+)
+from elmore.cli.progress import Bar, text_bytes
 from elmore.errors import InputError
-from elmore.files.text_file import COMPRESSED, STDIN, read_lines
+from elmore.files.text_file import STDIN, read_lines
 
 if TYPE_CHECKING:
     from elmore.dump.dump import DumpReport, Progress
@@ -26,54 +39,38 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-class Precision(StrEnum):
-    """How an LSTM's weights are held."""
-
-    FLOAT32 = "float32"
-    INT8 = "int8"
-
-
-class Errors(StrEnum):
-    """What to do with bytes that are not UTF-8."""
-
-    STRICT = "strict"
-    REPLACE = "replace"
-
-
 def embed(
-    input: Annotated[str, typer.Argument(help="One sentence a line (.gz, .xz, .zst too), or -.")],
-    output: Annotated[Path, typer.Argument(help="x.hdf5, x.npz or x.jsonl; - is JSON to stdout.")],
-    model: Annotated[str, typer.Option(help="A shipped name, a folder, or a weight file.")],
-    options: Annotated[
-        Path | None, typer.Option(help="The options file, if not beside the weights.")
+    input: SentenceFile,
+    output: Annotated[
+        Path, typer.Argument(help="x.hdf5, x.npz or x.jsonl; - writes JSON to stdout.")
+    ],
+    model: Model,
+    options: OptionsFile = None,
+    layers: Annotated[str, typer.Option(help="all, top, average, or numbers such as 0,2.")] = "all",
+    format: Annotated[
+        Format | None, typer.Option(help="Needed if OUTPUT's ending does not say it.")
     ] = None,
-    layers: Annotated[str, typer.Option(help="all, top, average, or numbers: 0,2.")] = "all",
-    format: Annotated[Format | None, typer.Option(help="If OUTPUT's ending says none.")] = None,
     batch_words: Annotated[
-        int | None, typer.Option(help="Words computed together; fewer take less memory.")
+        int | None, typer.Option(help="Words per batch; fewer words need less memory.")
     ] = None,
     stateful: Annotated[
-        bool, typer.Option("--stateful", help="Carry LSTM state over, as the originals did.")
+        bool, typer.Option("--stateful", help="Carry LSTM state over sentences, as bilm-tf did.")
     ] = False,
     batch_sentences: Annotated[
-        int, typer.Option(help="Rows that carry state, with --stateful.")
+        int, typer.Option(help="Sentences per batch, with --stateful.")
     ] = 64,
     forget_sentences: Annotated[
-        bool, typer.Option("--forget-sentences", help="Leave sentence_to_index out.")
+        bool, typer.Option("--forget-sentences", help="Do not write sentence_to_index.")
     ] = False,
     use_sentence_keys: Annotated[
-        bool, typer.Option("--use-sentence-keys", help="Key by sentence, not by line number.")
+        bool, typer.Option("--use-sentence-keys", help="Use sentences as keys, not line numbers.")
     ] = False,
-    tokenize: Annotated[
-        bool, typer.Option("--tokenize", help="Lines are raw text, not words between spaces.")
-    ] = False,
-    errors: Annotated[Errors, typer.Option(help="For bytes that are not UTF-8.")] = Errors.STRICT,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="int8 is faster and off by about a hundredth.")
-    ] = Precision.FLOAT32,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
+    tokenize: TokenizeLines = False,
+    errors: BadBytes = Errors.STRICT,
+    resume: Resume = False,
+    device: Device = "auto",
+    precision: RunPrecision = Precision.FLOAT32,
+    quiet: Quiet = False,
 ) -> None:
     """Write the vectors of every line of a text."""
     from elmore.dump.config import DumpConfig, check_target, format_of
@@ -91,13 +88,19 @@ def embed(
         tokenize=tokenize,
         resume=resume,
     )
-    # Both before the model, which may take a while to load.
+    # Checked before the model is loaded, which may take a while.
     check_target(output, config)
     _check_input(input)
     embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
     lines = read_lines(input, errors=errors.value)
-    with _progress_bar(input, quiet or not sys.stderr.isatty()) as progress:
-        report = dump(embedder, lines, output, config, progress=progress)
+    with Bar(quiet) as bar:
+        n_bytes = text_bytes(input)
+
+        def show(now: "Progress") -> None:
+            speed = now.words / (bar.seconds or 1.0)
+            bar.update(now.bytes, n_bytes, figures=f"{now.lines:,} sentences, {speed:,.0f} words/s")
+
+        report = dump(embedder, lines, output, config, progress=show)
     if not quiet:
         for line in _summary(report, output, by_sentence=use_sentence_keys):
             print(line, file=sys.stderr)
@@ -108,40 +111,10 @@ def _check_input(name: str) -> None:
         raise InputError(f"{name}: no such file.")
 
 
-@contextmanager
-def _progress_bar(name: str, silent: bool) -> Iterator[Callable[["Progress"], None]]:
-    if silent:
-        yield lambda _: None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (
-        rich.BarColumn(),
-        rich.TaskProgressColumn(),
-        rich.TextColumn("{task.fields[lines]:,} sentences, {task.fields[speed]:,.0f} words/s"),
-        rich.TimeElapsedColumn(),
-    )
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=_size(name), lines=0, speed=0.0)
-
-        def show(now: "Progress") -> None:
-            speed = now.words / (bar.tasks[0].elapsed or 1.0)
-            bar.update(task, completed=now.bytes, lines=now.lines, speed=speed)
-
-        yield show
-
-
-def _size(name: str) -> int | None:
-    """Bytes to read, where that can be known."""
-    path = Path(name)
-    return path.stat().st_size if path.is_file() and path.suffix not in COMPRESSED else None
-
-
 def _summary(report: "DumpReport", output: Path, by_sentence: bool) -> Iterator[str]:
     """One closing line, and one more when the map of sentences was left out."""
     if report.map_left_out:
-        yield "sentence_to_index is left out: its text would pass 64 MB."
+        yield "sentence_to_index is left out: it would be larger than 64 MB."
     if report.lines_before and report.lines_before == report.lines:
         yield f"{output} is complete: {report.lines:,} lines, {report.words:,} words."
         return

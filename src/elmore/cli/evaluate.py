@@ -6,30 +6,26 @@ from typing import Annotated
 
 import typer
 
-from elmore.cli.embed import Errors
+from elmore.cli.options import BadBytes, Errors, OptionsFile, TokenizeText
 
 
 def evaluate(
     source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
-    text: Annotated[Path, typer.Argument(help="Sentences, one a line; .gz/.xz/.zst too.")],
-    options: Annotated[
-        Path | None, typer.Option(help="The options file, if it is not beside the weights.")
-    ] = None,
-    tokenize: Annotated[
-        bool, typer.Option("--tokenize", help="Lines are raw text: split sentences and words.")
-    ] = False,
-    errors: Annotated[Errors, typer.Option(help="For bytes that are not UTF-8.")] = Errors.STRICT,
+    text: Annotated[Path, typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")],
+    options: OptionsFile = None,
+    tokenize: TokenizeText = False,
+    errors: BadBytes = Errors.STRICT,
     carry_state: Annotated[
         bool,
         typer.Option(
-            "--carry-state", help="Read the text as one: LSTM state goes from line to line."
+            "--carry-state", help="Read the text as one: carry LSTM state from line to line."
         ),
     ] = False,
     per_sentence: Annotated[
-        bool, typer.Option("--per-sentence", help="One JSON line a sentence.")
+        bool, typer.Option("--per-sentence", help="Print one JSON line per sentence.")
     ] = False,
 ) -> None:
-    """Token-weighted perplexity by the full softmax; </S> counts, <S> is never predicted."""
+    """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles
@@ -37,7 +33,7 @@ def evaluate(
     from elmore.pretrain.evaluate import language_model, perplexity, summarize
 
     if carry_state and per_sentence:
-        raise ConfigError("--carry-state and --per-sentence exclude each other.")
+        raise ConfigError("--carry-state and --per-sentence cannot be used together.")
     checkpoint = load(source, options=options, softmax=True)
     sentences = SentenceFiles([text], tokenize, errors.value, split_lines=True)
     if per_sentence:

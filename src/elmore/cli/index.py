@@ -1,16 +1,24 @@
-"""`elmore index`: every use of a corpus's words, in a folder for `neighbors` and `senses`."""
+"""`elmore index`: every use of the words of a corpus, in a folder for `neighbors` and `senses`."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.embed import Errors
-from elmore.cli.embed import Precision as Arithmetic
-from elmore.cli.store import Precision
+from elmore.cli.options import (
+    BadBytes,
+    Device,
+    Errors,
+    Model,
+    OptionsFile,
+    Precision,
+    Quiet,
+    RunPrecision,
+    TokenizeLines,
+    VectorPrecision,
+)
+from elmore.cli.progress import Bar
 from elmore.errors import InputError
 from elmore.files.text_file import STDIN
 
@@ -19,29 +27,29 @@ if TYPE_CHECKING:
 
 
 def index(
-    corpus: Annotated[list[Path], typer.Argument(help="A sentence a line; .gz, .xz, .zst too.")],
-    model: Annotated[str, typer.Option(help="A shipped name, a folder, or a weight file.")],
-    output: Annotated[Path, typer.Option(help="The folder to make, or to go on with.")],
-    options: Annotated[
-        Path | None, typer.Option(help="The options file, if not beside the weights.")
-    ] = None,
-    words: Annotated[int, typer.Option(help="The most frequent ones; 0: all.", min=0)] = 20_000,
-    uses: Annotated[int, typer.Option(help="Of each word, at most.", min=1)] = 200,
+    corpus: Annotated[
+        list[Path], typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")
+    ],
+    model: Model,
+    output: Annotated[Path, typer.Option(help="A new folder, or one to continue.")],
+    options: OptionsFile = None,
+    words: Annotated[
+        int, typer.Option(help="Index this many of the most frequent words; 0: all.", min=0)
+    ] = 20_000,
+    uses: Annotated[int, typer.Option(help="The largest number of uses per word.", min=1)] = 200,
     keep: Annotated[
-        str, typer.Option(help="mix (of all layers), a layer's number, or all.")
+        str, typer.Option(help="mix (of all layers), the number of a layer, or all.")
     ] = "mix",
-    vectors: Annotated[Precision, typer.Option(help="How they are kept.")] = Precision.INT8,
-    tokenize: Annotated[
-        bool, typer.Option("--tokenize", help="Lines are raw text, not words between spaces.")
-    ] = False,
-    errors: Annotated[Errors, typer.Option(help="For bytes that are not UTF-8.")] = Errors.STRICT,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    precision: Annotated[
-        Arithmetic, typer.Option(help="int8 is faster and off by about a hundredth.")
-    ] = Arithmetic.FLOAT32,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
+    vectors: Annotated[
+        VectorPrecision, typer.Option(help="Precision of the stored vectors.")
+    ] = VectorPrecision.INT8,
+    tokenize: TokenizeLines = False,
+    errors: BadBytes = Errors.STRICT,
+    device: Device = "auto",
+    precision: RunPrecision = Precision.FLOAT32,
+    quiet: Quiet = False,
 ) -> None:
-    """Index the uses of a corpus's words. Stopped at any moment, run it again to go on."""
+    """Index the uses of the words of a corpus. If stopped, run it again to continue."""
     _check_files(corpus)
     from elmore.embedder import Embedder
     from elmore.files.sentence_files import SentenceFiles
@@ -50,11 +58,12 @@ def index(
 
     embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
     last: list[BuildProgress] = []
-    with _bar(quiet) as show:
+    with Bar(quiet) as bar:
 
         def watch(now: "BuildProgress") -> None:
             last[:] = [now]
-            show(now)
+            total = now.sentences if now.stage == "embedding" else None
+            bar.update(now.read, total, description=now.stage, figures=f"{now.uses:,} uses")
 
         made = Index.build(
             SentenceFiles(corpus, tokenize, errors.value),
@@ -87,29 +96,3 @@ def _check_files(corpus: list[Path]) -> None:
             raise InputError("The corpus is read twice; give files, not -.")
         if not path.is_file():
             raise InputError(f"{path}: no such file.")
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Callable[["BuildProgress"], None]]:
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (
-        rich.TextColumn("{task.description:<14}"),
-        rich.BarColumn(),
-        rich.TaskProgressColumn(),
-        rich.TextColumn("{task.fields[uses]:,} uses"),
-        rich.TimeElapsedColumn(),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, uses=0)
-
-        def show(now: "BuildProgress") -> None:
-            total = now.sentences if now.stage == "embedding" else None
-            bar.update(task, description=now.stage, total=total, completed=now.read, uses=now.uses)
-
-        yield show

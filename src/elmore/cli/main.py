@@ -1,5 +1,5 @@
-"""The command `elmore`: verbs from the files beside this one, and the promise that whatever a user
-can mend is told in one line. Nothing here imports torch: each verb does so when it runs.
+"""The command `elmore`: one verb per file in this folder. An error that a user can fix is printed
+in one line. Nothing here imports torch; each verb does when it runs.
 """
 
 import os
@@ -94,7 +94,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
-    """Say it in one line unless it was shown already; a bug is raised again as it is."""
+    """Print the error in one line, unless it was shown already; a bug is raised again."""
     match error:
         case BrokenPipeError():
             # The reader has gone; what Python would flush at its end goes nowhere.

@@ -1,10 +1,10 @@
 """`elmore neighbors`: the uses of an index that are most like a word in a sentence."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.options import IndexFolder, Layer
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,21 +14,19 @@ _BESIDE = 22  # places for the static neighbours and the scores
 
 
 def neighbors(
-    folder: Annotated[Path, typer.Argument(help="What `elmore index` has made.")],
+    folder: IndexFolder,
     sentence: Annotated[str, typer.Argument(help="The sentence; it is split into words.")],
     word: Annotated[str, typer.Option(help="The word in it to look at.")],
-    k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 10,
-    layer: Annotated[
-        str, typer.Option(help="mix, a number, or weights: 0.2,0.5,0.3; if the index has them.")
-    ] = "mix",
+    k: Annotated[int, typer.Option("-k", help="The number of neighbors.", min=1)] = 10,
+    layer: Layer = "mix",
     all_words: Annotated[
-        bool, typer.Option("--all-words", help="Uses of any word, not of this one only.")
+        bool, typer.Option("--all-words", help="Uses of all words, not only of this one.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option(help="The index's model, if it is not where it was.")
+        str | None, typer.Option(help="The model of the index, if it has moved.")
     ] = None,
 ) -> None:
-    """Show the nearest uses of a word in a sentence, and the nearest words without one."""
+    """Show the nearest uses of a word in a sentence, and its nearest words without context."""
     from elmore.cli.concordance import layer_of
     from elmore.embedder import Embedder
     from elmore.search.index import Index

@@ -1,12 +1,14 @@
 """`elmore pretrain`: a language model of your own, from any corpus, resumable at any moment."""
 
-import sys
+import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.embed import Errors
+from elmore.cli.options import Errors, Quiet, Settings, TokenizeText
+from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
     from elmore.pretrain.config import PretrainConfig
@@ -15,9 +17,11 @@ if TYPE_CHECKING:
 
 def pretrain(
     corpus: Annotated[
-        list[str], typer.Argument(help="Text files or globs, .gz/.xz/.zst too; a sentence a line.")
+        list[str], typer.Argument(help="Files or globs, one sentence per line; .gz, .xz, .zst too.")
     ],
-    output: Annotated[Path, typer.Option(help="The run's folder, an Embedder source as it grows.")],
+    output: Annotated[
+        Path, typer.Option(help="The folder of the run; it can be loaded as a model at any time.")
+    ],
     recipe: Annotated[
         str,
         typer.Option(
@@ -27,31 +31,29 @@ def pretrain(
     ] = "elmo-laptop",
     valid: Annotated[Path | None, typer.Option(help="Held-out text, for perplexity.")] = None,
     vocabulary: Annotated[
-        Path | None, typer.Option(help="Words to predict, one a line; else made from the corpus.")
+        Path | None, typer.Option(help="Words to predict, one per line; default: the corpus's.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="A model to begin with, instead of random numbers.")
+        str | None, typer.Option("--from", help="A model to start from, instead of random weights.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in --output.")] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: --set loop.clip=5.")
-    ] = None,
-    tokenize: Annotated[
-        bool, typer.Option("--tokenize", help="Lines are raw text: split sentences and words.")
-    ] = False,
+    resume: Annotated[bool, typer.Option(help="Continue the run in --output.")] = False,
+    settings: Settings = None,
+    tokenize: TokenizeText = False,
     errors: Annotated[
-        Errors | None, typer.Option(help="For bytes that are not UTF-8; else as the recipe has it.")
+        Errors | None, typer.Option(help="For bytes that are not UTF-8; default: the recipe's.")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Stop after this many steps.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Stop after reading it so often.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after this much training.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only errors.")] = False,
+    epochs: Annotated[float | None, typer.Option(help="Stop after this many epochs.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes.")] = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Train a biLM on a corpus. Ctrl-C saves; --resume goes on, to the last bit."""
+    """Train a biLM on a corpus. Ctrl-C saves; --resume continues with the same bits."""
     from elmore.pretrain.pretrain import pretrain as run
 
     config = _config(recipe, settings or [], tokenize, errors, steps, epochs, minutes)
-    with _display(quiet) as display:
+    quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all
+    with Bar(quiet, transient=False) as bar:
+        bar.update(description="counting")
         progress = run(
             corpus,
             output,
@@ -60,17 +62,17 @@ def pretrain(
             vocabulary=vocabulary,
             source=source,
             resume=resume,
-            report=display.step,
-            counting=display.counting,
+            report=lambda progress, figures: _show(bar, progress, figures),
+            counting=lambda n_words: bar.update(figures=f"{n_words:,} words"),
         )
-    if display.first:
+    if not quiet:
         done = "finished at" if progress.fraction >= 1 else "at"
         spent = f"{progress.seconds / 60:.1f} minutes"
         print(f"{output}: {done} step {progress.step:,}, {spent}", end="")
         print(f", best perplexity {progress.best:.2f}" if progress.best else "")
     if progress.interrupted:
         stopped = KeyboardInterrupt(progress.interrupted)
-        stopped.add_note(f"Saved at step {progress.step:,}; go on with --resume.")
+        stopped.add_note(f"Saved at step {progress.step:,}; continue with --resume.")
         raise stopped
 
 
@@ -83,7 +85,7 @@ def _config(
     epochs: float | None,
     minutes: float | None,
 ) -> "PretrainConfig":
-    """The recipe, then what the command line changes. One way of ending replaces the recipe's."""
+    """The recipe with what the command line changes. One end replaces all ends of the recipe."""
     from elmore.config import override
     from elmore.pretrain.recipes import find_recipe
 
@@ -96,55 +98,18 @@ def _config(
     return override(find_recipe(recipe), changes)
 
 
-class _display:
-    """A bar with words per second, both perplexities and the time left; nothing when quiet."""
-
-    def __init__(self, quiet: bool):
-        import os
-
-        from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-        from rich.progress import Progress as Bars
-
-        self.first = os.environ.get("RANK", "0") == "0" and not quiet
-        self.bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[figures]}"),
-            console=Console(file=sys.stderr),
-            disable=not (self.first and sys.stderr.isatty()),
-        )
-        self.task = self.bars.add_task("counting", total=None, figures="")
-
-    def __enter__(self) -> "_display":
-        self.bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()
-
-    def counting(self, n_words: int) -> None:
-        self.bars.update(self.task, figures=f"{n_words:,} words")
-
-    def step(self, progress: "Progress", figures: dict[str, float]) -> None:
-        text = _figures(progress, figures)
-        self.bars.update(
-            self.task, description="training", total=1.0, completed=progress.fraction, figures=text
-        )
-        if self.first and not sys.stderr.isatty():
-            print(f"step {progress.step:,}  {text}", file=sys.stderr, flush=True)
+def _show(bar: Bar, progress: "Progress", figures: dict[str, float]) -> None:
+    text = _figures(progress, figures)
+    bar.update(progress.fraction, 1.0, description="training", figures=text)
+    if not bar.in_terminal:  # where no bar shows the time that is left
+        left = progress.seconds * (1 / max(progress.fraction, 1e-9) - 1)
+        rest = "" if "valid_average" in figures else f"  {left / 60:.0f} min left"
+        bar.line(f"step {progress.step:,}  {text}{rest}")
 
 
 def _figures(progress: "Progress", figures: dict[str, float]) -> str:
-    import math
-
     if "valid_average" in figures:
         return "  ".join(f"{k.replace('_', ' ')} {v:.2f}" for k, v in figures.items() if "_" in k)
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
     speed = progress.words / 2 / max(progress.seconds, 1e-9)
-    left = progress.seconds * (1 / max(progress.fraction, 1e-9) - 1)
-    return (
-        f"perplexity {forward:.1f} → {backward:.1f} ←  {speed:,.0f} words/s  "
-        f"{left / 60:.0f} min left"
-    )
+    return f"perplexity {forward:.1f} → {backward:.1f} ←  {speed:,.0f} words/s"

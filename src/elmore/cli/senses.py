@@ -1,20 +1,19 @@
 """`elmore senses`: what a word means in an index's corpus, sense by sense."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from elmore.cli.options import IndexFolder, Layer
+
 
 def senses(
-    folder: Annotated[Path, typer.Argument(help="What `elmore index` has made.")],
+    folder: IndexFolder,
     word: Annotated[str, typer.Argument(help="An indexed word.")],
-    layer: Annotated[
-        str, typer.Option(help="mix, a number, or weights: 0.2,0.5,0.3; if the index has them.")
-    ] = "mix",
-    typical: Annotated[int, typer.Option(help="Uses shown of each sense.", min=1)] = 3,
+    layer: Layer = "mix",
+    typical: Annotated[int, typer.Option(help="Uses shown per sense.", min=1)] = 3,
 ) -> None:
-    """Show a word's senses, each by typical uses and by the words around them."""
+    """Show the senses of a word, each with typical uses and the words around them."""
     from rich.console import Console
     from rich.text import Text
 

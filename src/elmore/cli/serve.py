@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.embed import Precision
+from elmore.cli.options import Device, Model, OptionsFile, Precision, Quiet, RunPrecision
 from elmore.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,40 +26,36 @@ _ARENAS = 2
 
 
 def serve(
-    model: Annotated[str, typer.Option(help="A shipped name, a folder, or a weight file.")],
+    model: Model,
     index: Annotated[
-        Path | None, typer.Option(help="A folder made by `elmore index`, for neighbours.")
+        Path | None, typer.Option(help="A folder written by `elmore index`, for neighbors.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")
+        str, typer.Option(help="The address to listen on; 0.0.0.0 is every one.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535)] = 8000,
     api_key: Annotated[
         str | None,
         typer.Option(
             envvar="ELMORE_API_KEY",
             show_envvar=True,
-            help="Asked of clients. Others see what stands on a command line, not the variable.",
+            help="Clients must send it. Set the variable: other users can see command lines.",
         ),
     ] = None,
-    options: Annotated[
-        Path | None, typer.Option(help="The options file, if not beside the weights.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="int8 is faster and off by about a hundredth.")
-    ] = Precision.FLOAT32,
-    max_words: Annotated[int | None, typer.Option(help="In one request, 4096.")] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="In one request, 1048576.")] = None,
+    options: OptionsFile = None,
+    device: Device = "auto",
+    precision: RunPrecision = Precision.FLOAT32,
+    max_words: Annotated[int | None, typer.Option(help="Words per request, 4096.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Bytes per request, 1048576.")] = None,
     batch_words: Annotated[
-        int | None, typer.Option(help="Computed together, 4096; fewer take less memory.")
+        int | None, typer.Option(help="Words per batch, 4096; fewer need less memory.")
     ] = None,
     queue_words: Annotated[
-        int | None, typer.Option(help="That may wait, 16384; clients beyond get 429.")
+        int | None, typer.Option(help="Words that may wait, 16384; more are refused (429).")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Answer over HTTP until Ctrl-C; the page is at /, the API's description at /openapi.json."""
+    """Answer over HTTP until Ctrl-C; the page is at /, the API description at /openapi.json."""
     _check_installed()
     from elmore.embedder import Embedder
     from elmore.search.index import Index

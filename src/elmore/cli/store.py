@@ -1,24 +1,32 @@
-"""`elmore store`: a text's vectors in a folder that is filled, looked at, checked, put together and
-exported. The work is the store room's; here it is asked for and told of.
+"""`elmore store`: the vectors of a text in a folder that can be filled, inspected, verified, merged
+and exported.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.embed import Errors
+from elmore.cli.options import (
+    BadBytes,
+    Device,
+    Errors,
+    Model,
+    OptionsFile,
+    Quiet,
+    SentenceFile,
+    TokenizeLines,
+    VectorPrecision,
+)
+from elmore.cli.progress import Bar, text_bytes
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.sentence_files import SentenceFiles
-from elmore.files.text_file import COMPRESSED, STDIN
+from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedder
-    from elmore.store.fill import FillProgress
     from elmore.store.keep import Choice
     from elmore.store.store import Store
 
@@ -29,46 +37,31 @@ _SAMPLE_WORDS = 20_000
 _SHOWN_DAMAGES = 20
 
 
-class Precision(StrEnum):
-    """How numbers are kept."""
-
-    FLOAT32 = "float32"
-    FLOAT16 = "float16"
-    INT8 = "int8"
-
-
-Text = Annotated[str, typer.Argument(help="One sentence a line (.gz, .xz, .zst too), or -.")]
-Folder = Annotated[Path, typer.Argument(help="The store's folder.")]
-Model = Annotated[str, typer.Option(help="A shipped name, a folder, or a weight file.")]
-Options = Annotated[Path | None, typer.Option(help="The options file, if not beside the weights.")]
-Tokenize = Annotated[
-    bool, typer.Option("--tokenize", help="Lines are raw text, not words between spaces.")
-]
-BadBytes = Annotated[Errors, typer.Option(help="For bytes that are not UTF-8.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")]
+Folder = Annotated[Path, typer.Argument(help="The folder of the store.")]
 
 
 @store.command()
 def fill(
-    text: Text,
+    text: SentenceFile,
     folder: Folder,
     model: Model,
-    options: Options = None,
+    options: OptionsFile = None,
     keep: Annotated[
         str | None,
         typer.Option(
-            help="all (default), top, average, numbers: 0,2, mix:0.2,0.5,0.3, or pca:256."
+            help="all (default), top, average, numbers such as 0,2, mix:0.2,0.5,0.3, or pca:256."
         ),
     ] = None,
-    gamma: Annotated[float | None, typer.Option(help="The mix's scale, 1 by default.")] = None,
-    precision: Annotated[Precision | None, typer.Option(help="float32 by default.")] = None,
-    tokenize: Tokenize = False,
+    gamma: Annotated[float | None, typer.Option(help="The scale of the mix, 1 by default.")] = None,
+    precision: Annotated[VectorPrecision | None, typer.Option(help="float32 by default.")] = None,
+    tokenize: TokenizeLines = False,
     errors: BadBytes = Errors.STRICT,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Add the sentences of a text, each once. Stopped at any moment, run it again to go on."""
+    """Add the sentences of a text, each once. If stopped, run it again to continue."""
     from elmore.embedder import Embedder
+    from elmore.store.store import Store
 
     if text != STDIN and not Path(text).exists():
         raise InputError(f"{text}: no such file.")
@@ -77,11 +70,13 @@ def fill(
     embedder = Embedder.load(model, options=options, device=device)
     if not folder.exists():
         choice = _choice(keep or "all", gamma, embedder, text, sentences)
-        target = _created(folder, embedder, choice, precision or Precision.FLOAT32)
+        kept = precision or VectorPrecision.FLOAT32
+        target = Store.create(folder, embedder, keep=choice, precision=kept.value)
     else:
         target = _opened(folder, embedder, keep, gamma)
-    with _filling_bar(text, quiet) as (counted, show):
-        report = target.fill(counted(sentences), show)
+    with Bar(quiet) as bar:
+        reading = _Counted(sentences)
+        report = target.fill(reading, lambda _: bar.update(reading.bytes, text_bytes(text)))
     if not quiet:
         speed = report.added_words / max(report.seconds, 1e-9)
         print(
@@ -94,7 +89,7 @@ def fill(
 
 @store.command()
 def info(folder: Folder) -> None:
-    """What a store holds, and what it saves."""
+    """Show what a store holds, and how much space it saves."""
     from elmore.store.keep import described
     from elmore.store.store import Store
 
@@ -117,7 +112,7 @@ def info(folder: Folder) -> None:
 
 @store.command()
 def verify(folder: Folder) -> None:
-    """Compare everything with its checksum; what is damaged is named."""
+    """Compare everything with its checksum and list what is damaged."""
     from elmore.store.store import Store
 
     verdict = Store.open(folder).verify()
@@ -136,7 +131,9 @@ def verify(folder: Folder) -> None:
 @store.command()
 def export(
     folder: Folder,
-    target: Annotated[Path, typer.Argument(help="x.hdf5 (AllenNLP's layout), .parquet, .arrow.")],
+    target: Annotated[
+        Path, typer.Argument(help="x.hdf5 (AllenNLP's layout), x.parquet or x.arrow.")
+    ],
     quiet: Quiet = False,
 ) -> None:
     """Write a store as a file that other programs read."""
@@ -144,8 +141,8 @@ def export(
     from elmore.store.store import Store
 
     found = Store.open(folder)
-    with _bar(len(found), quiet) as advance:
-        write(found, target, lambda number: advance(number + 1))
+    with Bar(quiet) as bar:
+        write(found, target, lambda number: bar.update(number + 1, len(found)))
     if not quiet:
         size = _size(target.stat().st_size)
         print(f"{len(found):,} sentences, {size} in {target}", file=sys.stderr)
@@ -153,17 +150,19 @@ def export(
 
 @store.command()
 def merge(
-    sources: Annotated[list[Path], typer.Argument(help="Stores of one model and one choice.")],
+    sources: Annotated[
+        list[Path], typer.Argument(help="Stores with the same model and the same --keep.")
+    ],
     target: Annotated[Path, typer.Argument(help="A new store, or one to add to.")],
     quiet: Quiet = False,
 ) -> None:
-    """Put stores together, each sentence once; damaged sentences are left out and named."""
+    """Merge stores, each sentence once; damaged sentences are left out and listed."""
     from elmore.store.merge import merge as join
     from elmore.store.store import Store
 
     total = sum(len(Store.open(source)) for source in sources)
-    with _bar(total, quiet) as advance:
-        report = join(sources, target, lambda now: advance(now.added + now.repeated))
+    with Bar(quiet) as bar:
+        report = join(sources, target, lambda now: bar.update(now.added + now.repeated, total))
     for source, damage in report.left_out[:_SHOWN_DAMAGES]:
         print(f"left out: {source}/{damage}", file=sys.stderr)
     if not quiet:
@@ -176,13 +175,13 @@ def merge(
 
 @store.command()
 def plan(
-    text: Text,
+    text: SentenceFile,
     model: Model,
-    options: Options = None,
-    tokenize: Tokenize = False,
+    options: OptionsFile = None,
+    tokenize: TokenizeLines = False,
     errors: BadBytes = Errors.STRICT,
 ) -> None:
-    """How large each choice would be, before anything is computed."""
+    """Show how large each choice would be, before anything is computed."""
     from elmore.checkpoint.sources import load
     from elmore.store.sizes import count, hdf5_bytes
     from elmore.store.sizes import plan as sizes
@@ -204,7 +203,7 @@ def plan(
 
 
 def _check_choice(
-    folder: Path, keep: str | None, gamma: float | None, precision: Precision | None
+    folder: Path, keep: str | None, gamma: float | None, precision: VectorPrecision | None
 ) -> None:
     """What can be refused before the model is loaded."""
     if gamma is not None and not (keep or "").startswith("mix:"):
@@ -219,14 +218,8 @@ def _check_choice(
             )
 
 
-def _created(folder: Path, embedder: "Embedder", choice: "Choice", precision: Precision) -> "Store":
-    from elmore.store.store import Store
-
-    return Store.create(folder, embedder, keep=choice, precision=precision.value)
-
-
 def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float | None) -> "Store":
-    """To go on with: what was asked for must be what it keeps."""
+    """A store to continue: it must keep what was asked for."""
     from elmore.store.keep import KeepMix, KeepProjection, described, keep_of
     from elmore.store.store import Store
 
@@ -278,40 +271,16 @@ def _first_words(sentences: Iterable[list[str]], n_words: int) -> Iterator[list[
             return
 
 
-@contextmanager
-def _bar(total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich import progress as rich
-    from rich.console import Console
+class _Counted:
+    """Sentences, and roughly how many bytes of the text have been read."""
 
-    columns = (rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeElapsedColumn())
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
+    def __init__(self, sentences: Iterable[list[str]]):
+        self._sentences, self.bytes = sentences, 0
 
-
-_Counted = Callable[[Iterable[list[str]]], Iterator[list[str]]]
-
-
-@contextmanager
-def _filling_bar(
-    text: str, quiet: bool
-) -> Iterator[tuple[_Counted, "Callable[[FillProgress], None]"]]:
-    """A bar that moves with the bytes read, where a file's size can be known."""
-    path = Path(text)
-    plain = path.is_file() and path.suffix not in COMPRESSED
-    done = 0
-
-    def counted(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
-        nonlocal done
-        for sentence in sentences:
-            done += sum(len(word) + 1 for word in sentence)
+    def __iter__(self) -> Iterator[list[str]]:
+        for sentence in self._sentences:
+            self.bytes += sum(len(word) + 1 for word in sentence)
             yield sentence
-
-    with _bar(path.stat().st_size if plain else None, quiet) as advance:
-        yield counted, lambda _: advance(done)
 
 
 def _disk(folder: Path) -> int:

@@ -1,6 +1,6 @@
-"""`elmore task`: a task's model trained on pretrained vectors, scored, and put to use.
+"""`elmore task`: train a model of a task on pretrained vectors, score it, and use it.
 
-Names are written here and not asked of the recipes, which would load torch; a test compares them.
+The names are repeated here because importing the recipes would load torch; a test compares them.
 """
 
 import json
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmore.cli.task_senses import probes, progress_bar, wic, wsd
+from elmore.cli.options import Cache, Dev, Epochs, FineTune, Quiet, Resume, Settings, Train
+from elmore.cli.progress import Bar, counting_bar
+from elmore.cli.task_senses import probes, wic, wsd
 
 if TYPE_CHECKING:
     from elmore.tasks.config import FitConfig
@@ -36,24 +38,13 @@ _evaluate = typer.Typer(help="Scores of a trained model, or of vectors.", rich_m
 task.add_typer(_evaluate, name="evaluate")
 
 Name = Annotated[str, typer.Argument(help=f"One of {', '.join(TRAINED)}.")]
-Train = Annotated[Path, typer.Option(help="Examples to train on; .gz/.xz/.zst too.")]
-Dev = Annotated[Path, typer.Option(help="Examples that choose the best epoch.")]
 Encoder = Annotated[
     str, typer.Option(help="none, glove:FILE, a model, store:DIR, or several joined by +.")
 ]
 Moved = Annotated[
     str | None, typer.Option("--encoder", help="The pretrained vectors, if they have moved.")
 ]
-Model = Annotated[Path, typer.Option(help="What `elmore task train` has written.")]
-Cache = Annotated[
-    Path | None, typer.Option(help="Keep a frozen model's vectors here, for the next run too.")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="Change a setting: --set task.hidden=100.")
-]
-Epochs = Annotated[int | None, typer.Option(help="At most so many.")]
-FineTune = Annotated[bool, typer.Option("--fine-tune", help="Train the model's own weights too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no notes, only errors.")]
+Model = Annotated[Path, typer.Option(help="A folder written by `elmore task train`.")]
 
 
 @task.command()
@@ -61,24 +52,24 @@ def train(
     name: Name,
     train: Train,
     dev: Dev,
-    output: Annotated[Path, typer.Option(help="The model's folder.")],
+    output: Annotated[Path, typer.Option(help="The folder of the model.")],
     encoder: Encoder = "none",
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 1,
     epochs: Epochs = None,
     fine_tune: FineTune = False,
     settings: Settings = None,
     cache: Cache = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a task's model; the epoch that is best on --dev is kept."""
+    """Train the model of a task; the epoch that is best on --dev is kept."""
     from elmore.tasks.fit import fit
 
     given = [f"encoder.source={json.dumps(encoder)}", f"seed={seed}"]
     config = configured(name, [*given, *(settings or [])], epochs, fine_tune)
     examples, held_out = config.task.read(train, training=True), config.task.read(dev)
     tell_notes([(train, examples.notes), (dev, held_out.notes)], quiet)
-    with Display(quiet, "Go on with --resume.") as display:
+    with EpochBar(quiet, if_stopped="Continue with --resume.") as bar:
         fitted = fit(
             config,
             examples.examples,
@@ -86,7 +77,7 @@ def train(
             output,
             cache=cache,
             resume=resume,
-            report=display.epoch,
+            report=bar.epoch,
         )
     tell_notes([(train, fitted.notes)], quiet)
     if not quiet:
@@ -98,7 +89,7 @@ def train(
 def evaluate_trained(
     context: typer.Context,
     model: Model,
-    test: Annotated[Path, typer.Option(help="Labelled examples; .gz/.xz/.zst too.")],
+    test: Annotated[Path, typer.Option(help="Labeled examples; .gz, .xz, .zst too.")],
     encoder: Moved = None,
     cache: Cache = None,
     quiet: Quiet = False,
@@ -106,7 +97,7 @@ def evaluate_trained(
     """Scores in percent."""
     found = opened(context.info_name or "", model, encoder, cache)
     corpus = found.task.read(test)
-    with progress_bar(quiet) as watch:
+    with counting_bar(quiet) as watch:
         score = found.evaluate(corpus.examples, watch)
     tell_notes([(test, (*corpus.notes, *score.notes))], quiet)
     print(_figures(score))
@@ -123,18 +114,18 @@ def predict(
     name: Name,
     input: Annotated[Path, typer.Argument(help="Examples without labels.")],
     model: Model,
-    output: Annotated[Path | None, typer.Option(help="JSON lines; else to stdout.")] = None,
+    output: Annotated[Path | None, typer.Option(help="JSON lines; default: stdout.")] = None,
     encoder: Moved = None,
     cache: Cache = None,
     quiet: Quiet = False,
 ) -> None:
-    """What a trained model makes of new text: a JSON object a line."""
+    """Predict for new text with a trained model: one JSON object per line."""
     from elmore.files.atomic import atomic_file
 
     found = opened(name, model, encoder, cache)
     corpus = found.task.read_plain(input)
     tell_notes([(input, (*corpus.notes, *found.cut_words(corpus.examples)))], quiet)
-    with progress_bar(quiet) as watch:
+    with counting_bar(quiet) as watch:
         predictions = found.predict(corpus.examples, watch)
     pairs = zip(corpus.examples, predictions, strict=True)
     lines = (json.dumps(found.task.shown(*pair), ensure_ascii=False) for pair in pairs)
@@ -147,7 +138,7 @@ def predict(
 
 
 def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bool) -> "FitConfig":
-    """The task by name, then what the command line changes."""
+    """The settings of a task, with what the command line changes."""
     from elmore.config import override
     from elmore.tasks.recipes import find_task
 
@@ -158,7 +149,7 @@ def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bo
 
 
 def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> "TaskModel":
-    """A trained model, of the task that was named."""
+    """A trained model of the task with this name."""
     from elmore.errors import ConfigError
     from elmore.tasks.model import TaskModel
     from elmore.tasks.recipes import find_task
@@ -184,62 +175,28 @@ def _answer(task: "Task[Any, Any, Any]") -> str:
 
 
 def tell_notes(notes: Iterable[tuple[Path, Iterable[str]]], quiet: bool) -> None:
-    """What of a file could not be used as it stood."""
+    """Print which parts of a file could not be used as they are."""
     for path, said in notes if not quiet else ():
         for note in said:
             print(f"{path}: {note}", file=sys.stderr)
 
 
-class Display:
-    """A bar over the epochs with the newest loss and score; lines where there is no terminal.
-    Who interrupts it is told `how_on`, how to go on."""
+class EpochBar(Bar):
+    """A bar over epochs, with the newest loss and score; each epoch also leaves a line."""
 
-    def __init__(self, quiet: bool, how_on: str):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self.quiet, self.bare, self.how_on = quiet, not sys.stderr.isatty(), how_on
-        self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            console=Console(file=sys.stderr),
-            disable=quiet or self.bare,
-            transient=True,
-        )
-        self.task = self.bars.add_task("reading", total=1.0, figures="")
-        self.dev = ""
-
-    def __enter__(self) -> "Display":
-        self.bars.start()
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.bars.stop()
-        if isinstance(error, KeyboardInterrupt):
-            error.add_note(self.how_on)
+    dev = ""
 
     def epoch(self, now: "EpochReport", before: str = "") -> None:
-        """News of a batch or an epoch; `before` says of what."""
+        """After each batch and each epoch; `before` names the training."""
         if now.dev is not None:
             self.dev = f"dev {_figures(now.dev)}"
             self.line(f"{before}epoch {now.epoch}  loss {now.loss:.4f}  {self.dev}")
-        self.bars.update(
-            self.task,
+        self.update(
+            now.fraction,
+            1.0,
             description=f"{before}epoch {now.epoch}",
-            completed=now.fraction,
             figures=f"loss {now.loss:.4f}  {self.dev}",
         )
-
-    def line(self, text: str) -> None:
-        """Something that stays to be read."""
-        if self.quiet:
-            return
-        if self.bare:
-            print(text, file=sys.stderr, flush=True)
-        else:
-            self.bars.console.print(text, markup=False, highlight=False)
 
 
 def _figures(score: "Score") -> str:

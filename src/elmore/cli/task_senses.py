@@ -4,12 +4,14 @@ One table, a row for each layer and rule; `--json` has it with every digit.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from elmore.cli.options import Cache, Quiet
+from elmore.cli.progress import counting_bar
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedding
@@ -19,11 +21,7 @@ Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
 Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]
 Sets = Annotated[list[str], typer.Option(help="Test sets, .data.xml with their keys; globs too.")]
 DevSet = Annotated[str, typer.Option(help="The set that chooses layer and rule.")]
-Cache = Annotated[
-    Path | None, typer.Option(help="Keep the model's vectors here, for the next run too.")
-]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the table here as well.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the table.")]
 
 _DEV = "semeval2007"
 
@@ -42,7 +40,7 @@ def wsd(
     from elmore.tasks.wsd import wsd as measure
 
     vectors = _Heard(encoder, _layers(encoder, cache))
-    with progress_bar(quiet) as watch:
+    with counting_bar(quiet) as watch:
         found = measure(vectors, find_files(semcor), find_files(sets), dev=dev, watch=watch)
     if found.unseen and not quiet:
         print(
@@ -69,7 +67,7 @@ def wic(
     from elmore.tasks.wic import wic as measure
 
     vectors = _Heard(encoder, _layers(encoder, cache))
-    with progress_bar(quiet) as watch:
+    with counting_bar(quiet) as watch:
         found = measure(vectors, find_files(train), test, watch=watch)
     vectors.tell(quiet)
     _tell(found.table(), output)
@@ -91,7 +89,7 @@ def probes(
     from elmore.tasks.probes import probe
 
     vectors = _Heard(encoder, _layers(encoder, cache))
-    with progress_bar(quiet) as watch:
+    with counting_bar(quiet) as watch:
         found = probe(
             vectors, (train, test), find_files(semcor), find_files(sets), dev=dev, watch=watch
         )
@@ -142,21 +140,6 @@ class _Heard:
         if isinstance(self.layers, Embedder) and not quiet:
             for note in cut_words(self.name, self.layers.speller, self.words):
                 print(note, file=sys.stderr)
-
-
-@contextmanager
-def progress_bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Of sentences or examples: how many are through, of how many."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda done, of: None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _tell(table: list[dict[str, Any]], output: Path | None) -> None:

@@ -1,0 +1,77 @@
+"""Options that several commands share, each written once."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Errors(StrEnum):
+    """What to do with bytes that are not UTF-8."""
+
+    STRICT = "strict"
+    REPLACE = "replace"
+
+
+class Precision(StrEnum):
+    """The weights of an LSTM while it runs."""
+
+    FLOAT32 = "float32"
+    INT8 = "int8"
+
+
+class VectorPrecision(StrEnum):
+    """The numbers of stored vectors."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT8 = "int8"
+
+
+# Text
+SentenceFile = Annotated[
+    str, typer.Argument(help="One sentence per line (.gz, .xz, .zst too); - reads stdin.")
+]
+TokenizeLines = Annotated[
+    bool, typer.Option("--tokenize", help="Lines are raw text: split each line into words.")
+]
+TokenizeText = Annotated[
+    bool, typer.Option("--tokenize", help="Lines are raw text: split it into sentences and words.")
+]
+BadBytes = Annotated[Errors, typer.Option("--errors", help="For bytes that are not UTF-8.")]
+
+# Models
+Model = Annotated[str, typer.Option(help="The name of an included model, a folder or a file.")]
+Source = Annotated[str, typer.Argument(help="The name of an included model, a folder or a file.")]
+OptionsFile = Annotated[
+    Path | None, typer.Option("--options", help="The options file, if not beside the weights.")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+RunPrecision = Annotated[
+    Precision, typer.Option("--precision", help="int8 is faster and slightly less exact.")
+]
+
+# Indexes
+IndexFolder = Annotated[Path, typer.Argument(help="A folder written by `elmore index`.")]
+Layer = Annotated[
+    str,
+    typer.Option(help="mix, a number, or weights such as 0.2,0.5,0.3, if the index has them."),
+]
+
+# Training and tasks
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a setting, for example --set a.b=5; can be repeated."),
+]
+Train = Annotated[Path, typer.Option(help="Examples to train on; .gz, .xz, .zst too.")]
+Dev = Annotated[Path, typer.Option(help="Examples that choose the best epoch.")]
+Epochs = Annotated[int | None, typer.Option(help="The largest number of epochs.")]
+FineTune = Annotated[bool, typer.Option("--fine-tune", help="Also train the model's own weights.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Keep a frozen model's vectors here for later runs.")
+]
+
+# Output
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only results and errors.")]

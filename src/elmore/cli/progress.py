@@ -1,0 +1,84 @@
+"""Progress of long work on stderr: a bar in a terminal, plain lines elsewhere, nothing if quiet."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from elmore.files.text_file import COMPRESSED
+
+
+class Bar:
+    """Description, bar, percentage, figures, time passed and time left.
+
+    The description, the total and the figures stay as they are until they are given again.
+    """
+
+    def __init__(self, quiet: bool, *, transient: bool = True, if_stopped: str = ""):
+        """`if_stopped` tells a user who interrupts the work how to continue it."""
+        from rich import progress as rich
+        from rich.console import Console
+
+        self.quiet, self.in_terminal, self._if_stopped = quiet, sys.stderr.isatty(), if_stopped
+        self._bars = rich.Progress(
+            rich.TextColumn("{task.description}", markup=False),
+            rich.BarColumn(bar_width=24),
+            rich.TaskProgressColumn(),
+            rich.TextColumn("{task.fields[figures]}", markup=False),
+            rich.TimeElapsedColumn(),
+            rich.TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+            disable=quiet or not self.in_terminal,
+            transient=transient,
+        )
+        self._task = self._bars.add_task("", total=None, figures="")
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._bars.stop()
+        if isinstance(error, KeyboardInterrupt) and self._if_stopped:
+            error.add_note(self._if_stopped)
+
+    def update(
+        self,
+        done: float | None = None,
+        total: float | None = None,
+        *,
+        description: str | None = None,
+        figures: str | None = None,
+    ) -> None:
+        fields: dict[str, Any] = {} if figures is None else {"figures": figures}
+        self._bars.update(
+            self._task, completed=done, total=total, description=description, **fields
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return self._bars.tasks[0].elapsed or 0.0
+
+    def line(self, text: str) -> None:
+        """Print a line that stays, above the bar."""
+        if self.quiet:
+            return
+        if self.in_terminal:
+            self._bars.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def counting_bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar of how many sentences or examples are done, of how many."""
+    with Bar(quiet) as bar:
+        yield lambda done, of: bar.update(done, of, figures=f"{done:,}/{of:,}")
+
+
+def text_bytes(name: str) -> int | None:
+    """The size of a text, where it can be known before reading."""
+    path = Path(name)
+    return path.stat().st_size if path.is_file() and path.suffix not in COMPRESSED else None

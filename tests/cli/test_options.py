@@ -1,0 +1,97 @@
+"""The arguments and options of every command, frozen: scripts rely on these names."""
+
+from typing import Any
+
+import pytest
+import typer
+
+from elmore.cli.main import app
+
+EVALUATE_TASK = "--cache --encoder --model --quiet --test"
+COMMANDS = {
+    "demo": "--json --model --plot --word",
+    "embed": (
+        "input output --batch-sentences --batch-words --device --errors --forget-sentences "
+        "--format --layers --model --options --precision --quiet --resume --stateful "
+        "--tokenize --use-sentence-keys"
+    ),
+    "pretrain": (
+        "corpus --epochs --errors --from --minutes --no-resume --output --quiet --recipe "
+        "--resume --set --steps --tokenize --valid --vocabulary"
+    ),
+    "evaluate": "source text --carry-state --errors --options --per-sentence --tokenize",
+    "convert": "source target --options",
+    "compare": (
+        "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
+        "--seeds --set --test --train"
+    ),
+    "index": (
+        "corpus --device --errors --keep --model --options --output --precision --quiet "
+        "--tokenize --uses --vectors --words"
+    ),
+    "neighbors": "folder sentence --all-words --layer --model --word -k",
+    "senses": "folder word --layer --typical",
+    "doctor": "source --options",
+    "serve": (
+        "--api-key --batch-words --device --host --index --max-bytes --max-words --model "
+        "--options --port --precision --queue-words --quiet"
+    ),
+    "store fill": (
+        "folder text --device --errors --gamma --keep --model --options --precision --quiet "
+        "--tokenize"
+    ),
+    "store info": "folder",
+    "store verify": "folder",
+    "store export": "folder target --quiet",
+    "store merge": "sources target --quiet",
+    "store plan": "text --errors --model --options --tokenize",
+    "task train": (
+        "name --cache --dev --encoder --epochs --fine-tune --output --quiet --resume --seed "
+        "--set --train"
+    ),
+    "task predict": "input name --cache --encoder --model --output --quiet",
+    "task evaluate ner": EVALUATE_TASK,
+    "task evaluate chunking": EVALUATE_TASK,
+    "task evaluate taglm": EVALUATE_TASK,
+    "task evaluate pos": EVALUATE_TASK,
+    "task evaluate sst": EVALUATE_TASK,
+    "task evaluate entailment": EVALUATE_TASK,
+    "task evaluate qa": EVALUATE_TASK,
+    "task evaluate wsd": "--cache --dev --encoder --json --quiet --semcor --sets",
+    "task evaluate wic": "--cache --encoder --json --quiet --test --train",
+    "task evaluate probes": (
+        "--cache --dev --encoder --json --quiet --semcor --sets --test --train"
+    ),
+}
+
+
+def leaves(command: Any, name: str = "") -> dict[str, Any]:
+    if not hasattr(command, "commands"):
+        return {name: command}
+    return {
+        path: leaf
+        for part, inner in command.commands.items()
+        for path, leaf in leaves(inner, f"{name} {part}".strip()).items()
+    }
+
+
+LEAVES = leaves(typer.main.get_command(app))
+
+
+def test_these_are_all_commands():
+    assert LEAVES.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_these_arguments_and_options(name: str):
+    parameters = LEAVES[name].params
+    names = {option for one in parameters for option in (*one.opts, *one.secondary_opts)}
+    assert names - {"--help"} == set(COMMANDS[name].split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_short_help(name: str):
+    for one in LEAVES[name].params:
+        if hasattr(one, "help") and "--help" not in one.opts:
+            assert one.help.endswith("."), (name, one.name)
+            assert len(one.help) < 100, (name, one.name)
