@@ -18,7 +18,7 @@ from elmore.tasks.saved import (
     SavedTask,
     best_epoch,
     epochs,
-    read_progress,
+    read_record,
     read_saved,
     read_tensors,
 )
@@ -193,7 +193,7 @@ def test_training_stops_when_nothing_improves_and_slows_down_before(tmp_path: Pa
     best = fitted.best_epoch
     tail = [line["next_lr"] / lines[best - 1]["next_lr"] for line in lines[best:]]
     assert tail == pytest.approx([0.5, 0.25, 0.125])
-    assert read_progress(epochs(tmp_path / "run")[-1]).finished
+    assert read_record(epochs(tmp_path / "run")[-1]).finished
 
 
 def test_nothing_learnt_yet_is_no_reason_to_slow_down_or_stop(tmp_path: Path):
@@ -291,7 +291,7 @@ def test_no_examples_are_told(tmp_path: Path):
 
 
 def test_a_gradient_that_is_not_a_number_is_told(tmp_path: Path):
-    with pytest.raises(InputError, match="Epoch 1: the gradient is not a number"):
+    with pytest.raises(InputError, match="Epoch 1: the gradient is NaN or infinite"):
         run(tagging_config(lr=1e30), tmp_path / "run")
 
 

@@ -1,56 +1,29 @@
 """Training a task's model an epoch at a time: the dev set is scored after each, the best epoch is
-kept, the learning rate halves when nothing improves, and then it ends. Everything random in an
-epoch comes from (seed, epoch), so a run that was killed goes on to the same numbers.
+kept, the learning rate halves when nothing improves, and then training ends.
 """
 
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
 
 from elmore.errors import InputError
-from elmore.tasks.batches import training_batches
 from elmore.tasks.config import FitConfig as FitConfig
 from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import own_words
 from elmore.tasks.model import TaskModel, build_model, check_pretrained, find_device, load_weights
-from elmore.tasks.saved import (
-    CONFIG,
-    TRAINING,
-    Progress,
-    SavedTask,
-    best_epoch,
-    epochs,
-    name_best,
-    read_progress,
-    read_saved,
-    read_tensors,
-    write_epoch,
-    write_saved,
-)
+from elmore.tasks.objective import TaskObjective
+from elmore.tasks.recorder import RATE_DROP, EpochRecorder, Report
+from elmore.tasks.recorder import EpochReport as EpochReport
+from elmore.tasks.saved import CONFIG, SavedTask, best_epoch, epochs, read_saved, write_saved
 from elmore.tasks.task import Score
-from elmore.train.log import Log
-
-Report = Callable[["EpochReport"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class EpochReport:
-    """Told after every batch, and at an epoch's end with its dev score."""
-
-    epoch: int
-    """From 1."""
-    fraction: float
-    """Of the epoch that is done."""
-    loss: float
-    """The mean so far."""
-    dev: Score | None = None
+from elmore.train.loop import Loop, LoopConfig
+from elmore.train.optimizer import AdamWConfig
+from elmore.train.schedule import PlateauSchedule
+from elmore.train.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,139 +78,37 @@ def fit(
     else:
         fingerprints = model.encoder.fingerprints()
         write_saved(saved.model_copy(update={"fingerprints": fingerprints}), output)
-    training = _Training(config, model, output, report)
+    objective = TaskObjective(config, model, train, dev)
+    recorder = EpochRecorder(output, objective, report)
+    loop = Loop(objective, _loop(config, objective.n_batches), recorder, World(alone=True))
     if going_on and epochs(output):
-        training.resume()
+        loop.resume()
     asked = _inputs(config, [*train, *dev])
-    if not training.progress.finished:
+    if not loop.finished:
         model.encoder.prepare(asked)
-        training.run(train, dev)
-    progress = training.progress
+        loop.run()
+    last = recorder.last
     load_weights(model, best_epoch(output)).eval()
     return Fitted(
-        model, Score(progress.figures), progress.best_epoch, progress.epoch, progress.seconds,
+        model, Score(last.figures), last.best_epoch, last.epoch, last.seconds,
         (*model.encoder.notes(asked), *(f"dev: {note}" for note in model.unseen(dev))),
     )  # fmt: skip
 
 
-class _Training:
-    """The epochs of one run."""
-
-    def __init__(self, config: FitConfig, model: TaskModel, output: Path, report: Report | None):
-        self.config, self.model, self.output = config, model, output
-        self.report = report or (lambda _: None)
-        self.progress = Progress()
-        self.optimizer = torch.optim.AdamW(_groups(config, model), lr=config.lr, fused=True)
-        self.rates = [group["lr"] for group in self.optimizer.param_groups]
-
-    def run(self, train: Sequence[Any], dev: Sequence[Any]) -> None:
-        log = Log(self.output, self.progress.epoch)
-        lengths = [self.model.length(example) for example in train]
-        while not self.progress.finished:
-            started = time.monotonic()
-            loss = self._epoch(train, lengths)
-            score = self.model.evaluate(dev)
-            self._judge(score, time.monotonic() - started)
-            write_epoch(
-                self.output, self.progress, self.model.state_dict(), self._optimizer_state()
-            )
-            figures = {f"dev_{name}": value for name, value in score.figures.items()}
-            lr = self.config.lr * self.progress.rate
-            seconds = round(self.progress.seconds, 3)
-            log.write(
-                self.progress.epoch, {"loss": loss, **figures, "next_lr": lr, "seconds": seconds}
-            )
-            self.report(EpochReport(self.progress.epoch, 1.0, loss, score))
-        log.close()
-
-    def _epoch(self, train: Sequence[Any], lengths: Sequence[int]) -> float:
-        """One pass; the mean loss."""
-        self.progress.epoch += 1
-        epoch = self.progress.epoch
-        rng = np.random.default_rng((self.config.seed, epoch))
-        torch.manual_seed(int(rng.integers(2**62)))
-        self._set_rates()
-        self.model.encoder.begin_epoch(epoch)
-        self.model.train()
-        batches, total = training_batches(lengths, self.config.batch, rng), 0.0
-        for number, batch in enumerate(batches, start=1):
-            loss = self.model.loss([train[i] for i in batch])
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            self._step()
-            total += loss.item()
-            self.report(EpochReport(epoch, number / len(batches), total / number))
-        return total / len(batches)
-
-    def _step(self) -> None:
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        if not torch.isfinite(norm):
-            raise InputError(
-                f"Epoch {self.progress.epoch}: the gradient is not a number; train again with a "
-                "lower learning rate (lr)."
-            )
-        self.optimizer.step()
-
-    def _set_rates(self) -> None:
-        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = rate * self.progress.rate
-
-    def _judge(self, score: Score, seconds: float) -> None:
-        """Is it the best, is it time to slow down, is it time to stop?"""
-        progress, config = self.progress, self.config
-        progress.seconds += seconds
-        best = next(iter(progress.figures.values()), 0.0)
-        if not progress.figures or score.main > best:
-            progress.best_epoch, progress.figures, progress.bad = progress.epoch, score.figures, 0
-        elif best > 0:  # else nothing is learnt yet: no reason to slow down
-            progress.bad += 1
-            if progress.bad % config.halve_after == 0:
-                progress.rate /= 2
-        progress.finished = progress.epoch >= config.epochs or progress.bad >= config.patience
-
-    # Going on ----------------------------------------------------------------------------------
-
-    def resume(self) -> None:
-        last = epochs(self.output)[-1]
-        self.progress = read_progress(last)
-        name_best(self.output, self.progress)  # a kill may have come between the two
-        if not self.progress.finished:
-            load_weights(self.model, last)
-            self._restore_optimizer(read_tensors(last / TRAINING))
-
-    def _optimizer_state(self) -> dict[str, Tensor]:
-        """What AdamW remembers of each parameter, by the parameter's name."""
-        return {
-            f"{name} {key}": value
-            for name, parameter in self.model.named_parameters()
-            for key, value in self.optimizer.state.get(parameter, {}).items()
-        }
-
-    def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
-        parameters = dict(self.model.named_parameters())
-        for name, value in tensors.items():
-            parameter, key = name.split(" ")
-            known = parameters[parameter]
-            device = value.device if key == "step" else known.device
-            self.optimizer.state[known][key] = value.to(device)
-
-
-def _groups(config: FitConfig, model: TaskModel) -> list[dict[str, Any]]:
-    """The task's own parameters, the mixes' at a higher rate, a fine-tuned biLM's at a smaller."""
-    tuned = model.encoder.tuned()
-    shares = [mix.scalars for mix in model.encoder.scalar_mixes()]
-    apart = {id(parameter) for parameter in [*tuned, *shares]}
-    own = [parameter for parameter in model.parameters() if id(parameter) not in apart]
-    matrices = [parameter for parameter in own if parameter.dim() > 1]
-    others = [parameter for parameter in own if parameter.dim() <= 1]
-    slow = config.lr * config.encoder.fine_tune_rate
-    fast = config.lr * config.encoder.mix_rate
-    return [
-        {"params": matrices, "lr": config.lr, "weight_decay": config.weight_decay},
-        {"params": others, "lr": config.lr, "weight_decay": 0.0},
-        *([{"params": shares, "lr": fast, "weight_decay": 0.0}] if shares else []),
-        *([{"params": tuned, "lr": slow, "weight_decay": 0.0}] if tuned else []),
-    ]
+def _loop(config: FitConfig, n_batches: int) -> LoopConfig:
+    """Steps are batches; each epoch ends with a validation and a checkpoint."""
+    return LoopConfig(
+        steps=config.epochs * n_batches,
+        patience=config.patience,
+        optimizer=AdamWConfig(lr=config.lr, weight_decay=config.weight_decay),
+        schedule=PlateauSchedule(drop=RATE_DROP, after=config.halve_after),
+        clip=config.clip,
+        loss_scale=None,
+        seed=config.seed,
+        log_steps=1,
+        checkpoint_minutes=None,
+        valid_steps=n_batches,
+    )
 
 
 def _inputs(config: FitConfig, examples: Iterable[Any]) -> list[Input]:

@@ -8,6 +8,7 @@ run/
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,8 +57,8 @@ class SavedTask(Frozen):
         return {**rest, "version": VERSION, "state": {"labels": given["labels"]}}
 
 
-class Progress(BaseModel):
-    """Where a training stands after an epoch."""
+class EpochRecord(BaseModel):
+    """progress.json: where a training stands after an epoch."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -86,8 +87,8 @@ def read_saved(folder: Path) -> SavedTask:
     return saved
 
 
-def read_progress(epoch: Path) -> Progress:
-    return _read(epoch / PROGRESS, Progress)
+def read_record(epoch: Path) -> EpochRecord:
+    return _read(epoch / PROGRESS, EpochRecord)
 
 
 def _read(path: Path, kind: type[M]) -> M:
@@ -122,28 +123,31 @@ def best_epoch(folder: Path) -> Path:
 
 
 def write_epoch(
-    folder: Path, progress: Progress, weights: dict[str, Tensor], training: dict[str, Tensor]
+    folder: Path,
+    record: EpochRecord,
+    save_model: Callable[[Path], None],
+    training: dict[str, Tensor],
 ) -> None:
     """There whole or not at all; then older ones go, but the best."""
-    target = folder / CHECKPOINTS / _name(progress.epoch)
+    target = folder / CHECKPOINTS / _name(record.epoch)
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(target) as beside:
-        write_tensors(weights, beside / MODEL)
-        if not progress.finished:
+        save_model(beside)
+        if not record.finished:
             write_tensors(training, beside / TRAINING)
-        text = progress.model_dump_json(indent=1) + "\n"
+        text = record.model_dump_json(indent=1) + "\n"
         (beside / PROGRESS).write_text(text, encoding="utf-8")
-    name_best(folder, progress)
+    name_best(folder, record)
     for old in epochs(folder):
-        if old.name not in (_name(progress.epoch), _name(progress.best_epoch)):
+        if old.name not in (_name(record.epoch), _name(record.best_epoch)):
             shutil.rmtree(old)
-        elif progress.finished:
+        elif record.finished:
             (old / TRAINING).unlink(missing_ok=True)
 
 
-def name_best(folder: Path, progress: Progress) -> None:
+def name_best(folder: Path, record: EpochRecord) -> None:
     with atomic_file(folder / BEST) as path:
-        path.write_text(f"{_name(progress.best_epoch)}\n", encoding="utf-8")
+        path.write_text(f"{_name(record.best_epoch)}\n", encoding="utf-8")
 
 
 def _name(epoch: int) -> str:

@@ -172,14 +172,15 @@ class Loop:
         with self._signals() as stop:
             while not self.finished:
                 told = self._step(stop)
-                # One clock for all: each process must come to the same decisions below.
-                progress.seconds = self.world.mean(time.monotonic() - started, self.device)
+                progress.seconds = self._clock(started)
                 if progress.step % config.log_steps == 0:
                     self._report()
                 minutes = config.checkpoint_minutes
                 due = minutes is not None and progress.seconds - saved > 60 * minutes
                 validated = self._validation_due(due)
                 better = validated and self._validate()
+                if validated:
+                    progress.seconds = self._clock(started)
                 if told or due or better or self.finished or (validated and minutes is None):
                     self._save()
                     saved = progress.seconds
@@ -190,6 +191,10 @@ class Loop:
         if self.world.first:
             self.recorder.close()
         return progress
+
+    def _clock(self, started: float) -> float:
+        """One for all processes, which must come to the same decisions."""
+        return self.world.mean(time.monotonic() - started, self.device)
 
     @contextmanager
     def _signals(self) -> Iterator[StopSignals]:

@@ -16,14 +16,15 @@ from elmore.errors import InputError
 class World:
     """Who else is there. Every call is the identity in a world of one."""
 
-    def __init__(self) -> None:
-        self.size = int(os.environ.get("WORLD_SIZE", "1"))
-        self.rank = int(os.environ.get("RANK", "0"))
+    def __init__(self, *, alone: bool = False) -> None:
+        """`alone` whatever torchrun has put into the environment."""
+        self.size = 1 if alone else int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = 0 if alone else int(os.environ.get("RANK", "0"))
         if self.size > 1 and not dist.is_initialized():
             # one process may count a large corpus for hours while the others wait
             kind = "nccl" if torch.cuda.is_available() else "gloo"
             dist.init_process_group(kind, timeout=timedelta(days=7))
-        if torch.cuda.is_available():
+        if torch.cuda.is_available() and not alone:
             torch.cuda.set_device(self.device())  # what travels between processes starts there
 
     @property

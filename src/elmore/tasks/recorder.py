@@ -1,0 +1,140 @@
+"""How a task's training is told and kept: a checkpoint and a line of the log for every epoch."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmore.tasks.model import load_weights
+from elmore.tasks.objective import TaskObjective
+from elmore.tasks.saved import (
+    TRAINING,
+    EpochRecord,
+    epochs,
+    name_best,
+    read_record,
+    read_tensors,
+    write_epoch,
+)
+from elmore.tasks.task import Score
+from elmore.train.log import Log
+from elmore.train.loop import Objective, Progress
+from elmore.train.world import World
+
+RATE_DROP = 0.5
+
+Optimizers = list[torch.optim.Optimizer]
+Report = Callable[["EpochReport"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """Told after every batch, and at an epoch's end with its dev score."""
+
+    epoch: int
+    """From 1."""
+    fraction: float
+    """Of the epoch that is done."""
+    loss: float
+    """The mean so far."""
+    dev: Score | None = None
+
+
+class EpochRecorder:
+    """The recorder of trainings that are saved after whole epochs."""
+
+    def __init__(self, folder: Path, objective: TaskObjective, report: Report | None):
+        self.folder, self.objective = folder, objective
+        self.last = EpochRecord()
+        self._tell = report or (lambda _: None)
+        self._log: Log | None = None
+        self._loss = 0.0  # summed over the batches of this epoch
+
+    def start(self, step: int) -> None:
+        self._log = Log(self.folder, step // self.objective.n_batches)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+    def report(self, progress: Progress, figures: dict[str, float]) -> None:
+        before, batch = divmod(progress.step - 1, self.objective.n_batches)
+        self._loss = figures["loss"] + (self._loss if batch > 0 else 0.0)
+        fraction = (batch + 1) / self.objective.n_batches
+        self._tell(EpochReport(before + 1, fraction, self._loss / (batch + 1)))
+
+    def validated(self, progress: Progress, figures: dict[str, float]) -> None:
+        """A checkpoint follows: it is told then."""
+
+    def diverged(self, step: int) -> str:
+        epoch = (step - 1) // self.objective.n_batches + 1
+        return (
+            f"Epoch {epoch}: the gradient is NaN or infinite; train again with a lower learning "
+            "rate (lr)."
+        )
+
+    def save(
+        self, progress: Progress, objective: Objective, optimizers: Optimizers, states: list[Any]
+    ) -> None:
+        """The checkpoint, then the log, then the report."""
+        record = self.last = self._record(progress)
+        score, config = self.objective.score, self.objective.config
+        write_epoch(self.folder, record, objective.save, self._optimizer_state(optimizers))
+        loss = self._loss / self.objective.n_batches
+        if self._log is not None:
+            figures = {f"dev_{name}": value for name, value in score.figures.items()}
+            rest = {"next_lr": config.lr * record.rate, "seconds": round(record.seconds, 3)}
+            self._log.write(record.epoch, {"loss": loss, **figures, **rest})
+        self._tell(EpochReport(record.epoch, 1.0, loss, score))
+
+    def _record(self, progress: Progress) -> EpochRecord:
+        n = self.objective.n_batches
+        assert progress.best_step is not None  # the first epoch is the best for a while
+        best_now = progress.best_step == progress.step
+        return EpochRecord(
+            epoch=progress.step // n,
+            best_epoch=progress.best_step // n,
+            figures=self.objective.score.figures if best_now else self.last.figures,
+            bad=progress.bad,
+            rate=RATE_DROP**progress.drops,
+            seconds=progress.seconds,
+            finished=progress.fraction >= 1.0,
+        )
+
+    def resume(self, objective: Objective, optimizers: Optimizers, world: World) -> Progress:
+        newest, n = epochs(self.folder)[-1], self.objective.n_batches
+        record = self.last = read_record(newest)
+        name_best(self.folder, record)  # a kill may have come between the checkpoint and its name
+        if not record.finished:
+            load_weights(self.objective.model, newest)
+            self._restore_optimizer(optimizers, read_tensors(newest / TRAINING))
+        return Progress(
+            step=record.epoch * n,
+            seconds=record.seconds,
+            best=next(iter(record.figures.values())),
+            best_step=record.best_epoch * n,
+            bad=record.bad,
+            drops=round(math.log(record.rate, RATE_DROP)),
+        )
+
+    def _optimizer_state(self, optimizers: Optimizers) -> dict[str, Tensor]:
+        """What AdamW remembers of each parameter, by the parameter's name."""
+        (adam,) = optimizers
+        return {
+            f"{name} {key}": value
+            for name, parameter in self.objective.model.named_parameters()
+            for key, value in adam.state.get(parameter, {}).items()
+        }
+
+    def _restore_optimizer(self, optimizers: Optimizers, tensors: dict[str, Tensor]) -> None:
+        (adam,) = optimizers
+        parameters = dict(self.objective.model.named_parameters())
+        for name, value in tensors.items():
+            parameter, key = name.split(" ")
+            known = parameters[parameter]
+            device = value.device if key == "step" else known.device
+            adam.state[known][key] = value.to(device)
