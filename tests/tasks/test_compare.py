@@ -14,8 +14,9 @@ from elmore.errors import ConfigError, ElmoreError, InputError
 from elmore.files.lock import Lock
 from elmore.store.store import Store
 from elmore.tasks.compare import compare as module
-from elmore.tasks.compare.compare import CompareConfig, CompareProgress, compare, share
+from elmore.tasks.compare.compare import CompareProgress, compare
 from elmore.tasks.compare.outcome import Trial, read_outcome
+from elmore.tasks.compare.trials import CompareConfig, share
 from elmore.tasks.fit import Fitted, fit
 from elmore.tasks.recipes import ner
 from tests.tasks.tiny_data import write_columns
@@ -310,7 +311,7 @@ def test_other_vectors_by_the_same_name(data: Path):
     compare(config(data, seeds=1), data / "out")
     glove = data / "glove.txt"
     glove.write_text(glove.read_text().replace("1", "2"))
-    refused(ConfigError, "other vectors", lambda: compare(config(data), data / "out"))
+    refused(ConfigError, "has changed since", lambda: compare(config(data), data / "out"))
 
 
 def test_a_folder_that_holds_something_else(data: Path):

@@ -20,9 +20,6 @@ from elmore.tasks.question_answering import (
     QuestionAnswering,
     SpanFinder,
     best_spans,
-    exact_match,
-    normalized,
-    token_f1,
 )
 from elmore.tasks.readers.squad import Paragraph, Question
 from elmore.tasks.task import Labels
@@ -59,55 +56,7 @@ def chances(model: SpanFinder, questions: list[Question], dims: Dims) -> tuple[T
     return first, last
 
 
-# The official figures ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("   Rock    n  Roll.", "rock n roll"),
-        ("The Cat", "cat"),
-        ("a  an the\tTHE", ""),
-        ("theme, another, an", "theme another"),
-        ("U.S.A.", "usa"),
-        ("the-end", "theend"),  # punctuation goes first, so the article is no word any more
-        ("Levi's Stadium", "levis stadium"),
-        ("24–10", "24–10"),  # a dash that ASCII does not have is no punctuation to the script
-        ("$42.50%", "4250"),
-        ("“the” Sea", "“ ” sea"),
-        ("", ""),
-    ],
-)
-def test_normalisation(text: str, expected: str):
-    assert normalized(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("prediction", "answers", "exact", "f1"),
-    [
-        # As published with AllenNLP's and torchmetrics' ports of the script.
-        ("this is the best span", ["this is a good span", "something irrelevant"], 0, 0.75),
-        ("1976", ["1976"], 1, 1),
-        ("2 時間 21 分", ["2 時間"], 0, 2 / 3),
-        ("rock", ["rock n roll"], 0, 0.5),
-        ("the Denver Broncos!", ["Denver Broncos", "The Denver Broncos"], 1, 1),
-        # By hand: 2 shared of 3 and 2, a word counts as often as both have it.
-        ("Santa Clara California", ["Santa Clara"], 0, 0.8),
-        ("no no no yes", ["no no"], 0, 2 / 3),
-        ("Paris", ["London"], 0, 0),
-        # Nothing is left of either: the script calls it a match that shares no word.
-        ("the", ["a"], 1, 0),
-        ("", ["x"], 0, 0),
-    ],
-)
-def test_the_best_of_several_answers_counts(
-    prediction: str, answers: list[str], exact: float, f1: float
-):
-    assert max(exact_match(prediction, answer) for answer in answers) == exact
-    assert max(token_f1(prediction, answer) for answer in answers) == pytest.approx(f1)
-    question = Question("1", ("?",), SHORT, tuple(answers))
-    figures = TASK.score([question], [Answer(prediction, 0, 1.0)]).figures
-    assert figures == {"F1": pytest.approx(100 * f1), "exact match": 100 * exact}
+# Figures ----------------------------------------------------------------------------------------
 
 
 def test_figures_are_means_over_questions_and_f1_is_the_one_that_counts():

@@ -8,7 +8,7 @@ import torch
 from elmore.errors import InputError
 from elmore.tasks.encoded import Dims, Encoded
 from elmore.tasks.spans import spans_of
-from elmore.tasks.tagging import ConlluLayout, Tagged, Tagging, accuracy, span_score
+from elmore.tasks.tagging import ConlluLayout, Tagged, Tagging
 from elmore.tasks.task import Labels
 from tests.tasks.wave_encoder import one_each
 
@@ -92,19 +92,6 @@ def test_late_vectors_join_after_the_layer_that_is_asked(late_after: int | None,
     moved = [bool((before[0, i] != after[0, i]).any()) for i in range(3)]
     assert moved[1]
     assert sum(moved) == 1 + changed
-
-
-def test_spans_count_when_both_ends_and_the_kind_are_right():
-    gold = [("B-X", "E-X", "O", "S-Y"), ("S-X",)]
-    found = [("B-X", "E-X", "O", "S-X"), ("O",)]
-    figures = span_score(gold, found).figures
-    assert list(figures) == ["f1", "precision", "recall"]
-    assert figures == pytest.approx({"f1": 40.0, "precision": 50.0, "recall": 100 / 3})
-    assert span_score([("O",)], [("O",)]).main == 0.0  # as conlleval
-
-
-def test_accuracy_is_of_words():
-    assert accuracy([("X", "Y"), ("X",)], [("X", "X"), ("X",)]).main == pytest.approx(200 / 3)
 
 
 def test_a_prediction_is_shown_with_its_spans():

@@ -10,7 +10,8 @@ from elmore.cli.options import Cache, Dev, Epochs, FineTune, Quiet, Settings, Tr
 from elmore.cli.task import EpochBar, Name, configured
 
 if TYPE_CHECKING:
-    from elmore.tasks.compare.compare import CompareConfig, CompareProgress
+    from elmore.tasks.compare.compare import CompareProgress
+    from elmore.tasks.compare.trials import CompareConfig
     from elmore.tasks.config import FitConfig
 
 SOME_FAILED = 1
@@ -37,8 +38,8 @@ def compare(
 ) -> None:
     """Train with every encoder and several seeds. If it stops, run it again to continue; two
     running at once share the work."""
-    from elmore.tasks.compare.compare import PAGE
     from elmore.tasks.compare.compare import compare as run
+    from elmore.tasks.compare.results_folder import PAGE
 
     fit = configured(name, settings or [], epochs, fine_tune)
     config = _config(name, fit, encoders, (train, dev, test), fractions, seeds)
@@ -71,7 +72,7 @@ def _config(
 
     from elmore.config import one_line
     from elmore.errors import ConfigError
-    from elmore.tasks.compare.compare import CompareConfig
+    from elmore.tasks.compare.trials import CompareConfig
 
     train, dev, test = files
     given = {

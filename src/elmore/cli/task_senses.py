@@ -15,7 +15,7 @@ from elmore.cli.progress import counting_bar
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedding
-    from elmore.tasks.uses import LayerEncoder
+    from elmore.uses.use_vectors import LayerEncoder
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
 Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]

@@ -19,6 +19,7 @@ from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.plain import read_plain_sentences
 from elmore.tasks.readers.trees import Phrase, Tree, read_trees
+from elmore.tasks.scorers.labels import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 
@@ -65,8 +66,7 @@ class Classification(Frozen):
         return ClassificationHead(self, state.labels, dims)
 
     def score(self, examples: Sequence[Labelled], predictions: Sequence[str]) -> Score:
-        right = sum(e.label == p for e, p in zip(examples, predictions, strict=True))
-        return Score({"accuracy": 100 * right / max(len(examples), 1)})
+        return label_accuracy([example.label for example in examples], predictions)
 
     def shown(self, example: Labelled, prediction: str) -> dict[str, Any]:
         return {"words": list(example.words), "label": prediction}

@@ -19,6 +19,7 @@ from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import BiRNN, SentenceDropout
 from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.pairs import Pair, read_pairs
+from elmore.tasks.scorers.labels import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 
@@ -49,8 +50,7 @@ class Entailment(Frozen):
         return ESIM(self, state.labels, dims)
 
     def score(self, examples: Sequence[Pair], predictions: Sequence[str]) -> Score:
-        right = [p.label == guess for p, guess in zip(examples, predictions, strict=True)]
-        return Score({"accuracy": 100 * sum(right) / len(right)})
+        return label_accuracy([pair.label for pair in examples], predictions)
 
     def shown(self, example: Pair, prediction: str) -> dict[str, Any]:
         premise, hypothesis = " ".join(example.premise), " ".join(example.hypothesis)

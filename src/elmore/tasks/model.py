@@ -1,6 +1,6 @@
 """A task's model: an encoder and the task's head on top; `evaluate` and `predict` are its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ from elmore.tasks.encoded import Encoded, Input, Places, arrange
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
 from elmore.tasks.task import Head, Score, State, Task
-from elmore.tasks.uses import Watch, unwatched
+from elmore.uses.use_vectors import unwatched
+
+ExampleWatch = Callable[[int, int], None]
+"""Told how many examples are done, of how many."""
 
 _BATCH = 64  # examples predicted together
 
@@ -51,9 +54,8 @@ class TaskModel(nn.Module):
     def loss(self, examples: Sequence[Any]) -> Tensor:
         return self.head.loss(*self._encode(examples), examples) + self.encoder.penalty()
 
-    def predict(self, examples: Sequence[Any], watch: Watch = unwatched) -> list[Any]:
-        """In the order of the examples, whatever batches they are computed in; `watch` is told
-        how many are done, of how many."""
+    def predict(self, examples: Sequence[Any], watch: ExampleWatch = unwatched) -> list[Any]:
+        """In the order of the examples, whatever batches they are computed in."""
         lengths = [self.length(example) for example in examples]
         predictions: list[Any] = [None] * len(examples)
         done = 0
@@ -70,7 +72,7 @@ class TaskModel(nn.Module):
         self.train(was_training)
         return predictions
 
-    def evaluate(self, examples: Sequence[Any], watch: Watch = unwatched) -> Score:
+    def evaluate(self, examples: Sequence[Any], watch: ExampleWatch = unwatched) -> Score:
         """The task's score, with what should be known about it."""
         if not examples:
             raise InputError("There are no examples to evaluate on.")

@@ -1,5 +1,5 @@
 """What each layer knows: a linear classifier of parts of speech on its vectors, and word senses by
-the nearest neighbour. In a biLM the lower layer is better at the first, the upper at the second.
+the nearest neighbor. In a biLM the lower layer is better at the first, the upper at the second.
 """
 
 # N words, D vector dim, C tags
@@ -18,8 +18,16 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.tasks.readers.columns import TaggedSentence
 from elmore.tasks.readers.conllu import read_conllu
-from elmore.tasks.uses import LayerEncoder, Marked, Watch, unwatched, use_vectors, view, views
 from elmore.tasks.wsd import DEV, WsdReport, wsd
+from elmore.uses.use import Use
+from elmore.uses.use_vectors import (
+    LayerEncoder,
+    SentenceWatch,
+    unwatched,
+    use_vectors,
+    view,
+    views,
+)
 
 Labels = NDArray[np.int64]
 
@@ -80,7 +88,7 @@ def probe(
     *,
     config: ProbeConfig = DEFAULT,
     dev: str = DEV,
-    watch: Watch = unwatched,
+    watch: SentenceWatch = unwatched,
 ) -> ProbeReport:
     """`treebank` is a pair of CoNLL-U files, to train on and to test on; the others as in `wsd`."""
     train, test = (list(read_conllu(Path(path))) for path in treebank)
@@ -94,12 +102,12 @@ def probe_pos(
     test: Sequence[TaggedSentence],
     *,
     config: ProbeConfig = DEFAULT,
-    watch: Watch = unwatched,
+    watch: SentenceWatch = unwatched,
 ) -> PosReport:
     """One classifier a layer. A tag that training has never seen is always got wrong."""
     known = {tag: i for i, tag in enumerate(sorted({t for s in train for t in s.tags}))}
     labels = np.array([known.get(tag, -1) for s in (*train, *test) for tag in s.tags])
-    vectors = use_vectors(encoder, [_every_word(s.words) for s in (*train, *test)], watch)
+    vectors = use_vectors(encoder, [use for s in (*train, *test) for use in _every_word(s)], watch)
     n_train = sum(len(s.tags) for s in train)
     accuracy = {}
     for name in views(encoder.n_layers):
@@ -109,8 +117,8 @@ def probe_pos(
     return PosReport(accuracy, _by_word(train, test), n_train, len(labels) - n_train)
 
 
-def _every_word(words: Sequence[str]) -> Marked:
-    return Marked(words, [(i, i + 1) for i in range(len(words))])
+def _every_word(sentence: TaggedSentence) -> Iterator[Use]:
+    return (Use(sentence.words, i) for i in range(len(sentence.words)))
 
 
 def classify(

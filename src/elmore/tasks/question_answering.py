@@ -5,9 +5,6 @@ share its reading when they stand in one batch. Answers are cut from the text as
 
 # B questions, N distinct paragraphs among them, T words of a paragraph, J words of a question,
 # H hidden units of one direction, K right spans of a question
-import re
-import string
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,7 @@ from elmore.nn.attention import AttentionFlow
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.squad import Paragraph, Question, read_squad, with_spans
+from elmore.tasks.scorers.squad import squad_score
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 N_SIGNS = 2
@@ -69,10 +67,7 @@ class QuestionAnswering(Frozen):
         return SpanFinder(self, dims)
 
     def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Score:
-        pairs = list(zip(examples, predictions, strict=True))
-        f1 = sum(max(token_f1(p.text, a) for a in q.answers) for q, p in pairs)
-        exact = sum(max(exact_match(p.text, a) for a in q.answers) for q, p in pairs)
-        return Score({"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)})
+        return squad_score([q.answers for q in examples], [answer.text for answer in predictions])
 
     def shown(self, example: Question, prediction: Answer) -> dict[str, Any]:
         return {
@@ -82,23 +77,6 @@ class QuestionAnswering(Frozen):
             "start": prediction.start,
             "probability": round(prediction.probability, 4),
         }
-
-
-def normalized(text: str) -> str:
-    """As SQuAD's script does before it compares: small letters, no punctuation, no articles."""
-    bare = "".join(c for c in text.lower() if c not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
-
-
-def exact_match(prediction: str, answer: str) -> bool:
-    return normalized(prediction) == normalized(answer)
-
-
-def token_f1(prediction: str, answer: str) -> float:
-    """Of the words two texts share, as often as both have them; 0 when they share none."""
-    ours, theirs = normalized(prediction).split(), normalized(answer).split()
-    n_shared = (Counter(ours) & Counter(theirs)).total()
-    return 2 * n_shared / (len(ours) + len(theirs)) if n_shared else 0.0
 
 
 class SpanFinder(Head[Question, Answer]):

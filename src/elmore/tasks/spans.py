@@ -2,12 +2,8 @@
 reads them; what is written is BIO or BIOES.
 """
 
-# K labels
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
-
-import torch
-from torch import Tensor
 
 Encoding = Literal["bioes", "bio"]
 OUTSIDE = "O"
@@ -67,15 +63,8 @@ def span_labels(kinds: Sequence[str], encoding: Encoding) -> list[str]:
     return [OUTSIDE, *(f"{prefix}-{kind}" for kind in kinds for prefix in prefixes)]
 
 
-def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> Tensor:
-    """For `CRF`: what may follow what, (K + 1, K + 1); the last row and column are the sentence's
-    beginning and end, which are outside of any span."""
-    names = [*labels, OUTSIDE]
-    rows = [[_may_follow(before, after, encoding) for after in names] for before in names]
-    return torch.tensor(rows)
-
-
-def _may_follow(before: str, after: str, encoding: Encoding) -> bool:
+def may_follow(before: str, after: str, encoding: Encoding) -> bool:
+    """Whether one tag may stand before another; the end of a sentence counts as outside."""
     open_after = "BI"  # prefixes whose span may go on
     goes_on = after[0] in "IE"
     if goes_on:

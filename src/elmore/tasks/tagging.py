@@ -21,10 +21,13 @@ from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.columns import TaggedSentence, read_columns
 from elmore.tasks.readers.conllu import ConlluColumn, read_conllu
 from elmore.tasks.readers.plain import read_plain_sentences
+from elmore.tasks.scorers.conlleval import span_score
+from elmore.tasks.scorers.labels import tag_accuracy
 from elmore.tasks.spans import (
+    OUTSIDE,
     Encoding,
-    allowed_pairs,
     is_span_tag,
+    may_follow,
     span_labels,
     spans_of,
     tags_of,
@@ -125,7 +128,8 @@ class Tagging(Frozen):
 
     def score(self, examples: Sequence[Tagged], predictions: Sequence[Tags]) -> Score:
         gold = [example.tags for example in examples]
-        return span_score(gold, predictions) if self.spans else accuracy(gold, predictions)
+        score = span_score if self.spans else tag_accuracy
+        return score(gold, predictions)
 
     def shown(self, example: Tagged, prediction: Tags) -> dict[str, Any]:
         found: dict[str, Any] = {"words": list(example.words), "tags": list(prediction)}
@@ -189,18 +193,9 @@ class TaggingHead(Head[Tagged, Tags]):
         return [tuple(self.labels[i] for i in row) for row in rows]
 
 
-def span_score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Score:
-    """Micro-averaged over spans: right are those with both ends and the kind right."""
-    right = n_gold = n_found = 0
-    for tags, guesses in zip(gold, found, strict=True):
-        want, have = set(spans_of(tags)), set(spans_of(guesses))
-        right, n_gold, n_found = right + len(want & have), n_gold + len(want), n_found + len(have)
-    precision, recall = right / max(n_found, 1), right / max(n_gold, 1)
-    f1 = 2 * right / max(n_gold + n_found, 1)
-    return Score({"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall})
-
-
-def accuracy(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Score:
-    """Of words."""
-    pairs = [pair for row in zip(gold, found, strict=True) for pair in zip(*row, strict=True)]
-    return Score({"accuracy": 100 * sum(a == b for a, b in pairs) / max(len(pairs), 1)})
+def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> Tensor:
+    """For `CRF`: what may follow what, (K + 1, K + 1); the last row and column are the sentence's
+    beginning and end, which are outside of any span."""
+    names = [*labels, OUTSIDE]
+    rows = [[may_follow(before, after, encoding) for after in names] for before in names]
+    return torch.tensor(rows)

@@ -4,7 +4,7 @@ vectors. `fit` and `TaskModel` use nothing more than what is here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.tasks.encoded import Dims, Encoded, Input, Places
 from elmore.tasks.encoded import Words as Words
+from elmore.tasks.scorers.score import Score as Score
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -27,19 +28,6 @@ class Corpus(Generic[E_co]):
     examples: Sequence[E_co]
     notes: tuple[str, ...] = ()
     """One line each, with a count: `12 pairs without a label left out`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Named figures in percent; the first is the one that counts, and higher is better."""
-
-    figures: dict[str, float]
-    notes: tuple[str, ...] = field(default=())
-    """What whoever reads the figures should know, as in `Corpus`."""
-
-    @property
-    def main(self) -> float:
-        return next(iter(self.figures.values()))
 
 
 class State(Frozen):

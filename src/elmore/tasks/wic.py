@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import InputError
-from elmore.tasks.readers.wic import Pair, read_wic
-from elmore.tasks.uses import (
+from elmore.tasks.readers.wic import read_wic
+from elmore.uses.geometry import unit
+from elmore.uses.use_vectors import (
     Half,
     LayerEncoder,
-    Marked,
-    Watch,
-    unit,
+    SentenceWatch,
     unwatched,
     use_vectors,
     view,
@@ -80,7 +79,7 @@ def wic(
     train: Sequence[str | Path],
     test: str | Path,
     *,
-    watch: Watch = unwatched,
+    watch: SentenceWatch = unwatched,
 ) -> WicReport:
     """Thresholds from all pairs of `train`, the development ones among them; files are `.data.txt`
     with their answers beside them."""
@@ -89,7 +88,7 @@ def wic(
     if not seen or not asked:
         raise InputError("The training or the test pairs of WiC are empty; expected some of both.")
     pairs = [*seen, *asked]
-    vectors = use_vectors(encoder, [m for pair in pairs for m in _marked(pair)], watch)
+    vectors = use_vectors(encoder, [use for p in pairs for use in (p.first, p.second)], watch)
     names = views(encoder.n_layers)
     cosines = np.stack([pair_cosines(vectors, name) for name in names], axis=1)  # (N, L or L + 1)
     truth = np.array([pair.same for pair in pairs])
@@ -102,13 +101,6 @@ def wic(
         rows.append(_row(ALL_LAYERS, "logistic", weighed, truth, len(seen)))
     majority = 100 * max(truth[len(seen) :].mean(), 1 - truth[len(seen) :].mean())
     return WicReport(tuple(rows), len(seen), len(asked), float(majority))
-
-
-def _marked(pair: Pair) -> tuple[Marked, Marked]:
-    first, second = (
-        Marked(use.words, [(use.place, use.place + 1)]) for use in (pair.first, pair.second)
-    )
-    return first, second
 
 
 def pair_cosines(vectors: Half, name: str) -> Doubles:

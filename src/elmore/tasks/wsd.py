@@ -1,20 +1,17 @@
-"""Word senses by the nearest neighbour: the uses of a lemma in SemCor, tagged with their senses,
-against a use whose sense is asked for. No weights are trained. Which layer and which of the two
-rules to trust is chosen on one of the sets, the development set, and said in the report.
+"""Word senses by the nearest neighbor: the uses of a lemma in SemCor, tagged with their senses,
+against a use whose sense is asked for. No weights are trained. The layer and the rule are chosen on
+one of the sets, the development set, and named in the report.
 """
 
-# L layers, n uses in SemCor and m asked for of one lemma, S its senses, D vector dim
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from elmore.errors import ConfigError, InputError
+from elmore.tasks.nearest_sense import RULES, ambiguous, answers
 from elmore.tasks.readers.raganato import (
     DATA,
     Lemma,
@@ -24,65 +21,14 @@ from elmore.tasks.readers.raganato import (
     set_name,
 )
 from elmore.tasks.readers.semcor import read_semcor
-from elmore.tasks.uses import (
-    Floats,
-    Half,
-    LayerEncoder,
-    Marked,
-    Rows,
-    Watch,
-    unit,
-    unwatched,
-    use_vectors,
-    view,
-    views,
-)
+from elmore.tasks.scorers.raganato import SenseScore, score_senses
+from elmore.uses.use import Use
+from elmore.uses.use_vectors import LayerEncoder, SentenceWatch, unwatched, use_vectors, views
 
 DEV = "semeval2007"
 FIRST_SENSE = "first sense"
-_AS_NEAR = 1e-5  # cosines of equal vectors differ by this much and no more, from rounding
 
 Answer = str | None
-Tags = NDArray[np.float32]  # (n, S), 1 where a use is of a sense
-Rule = Callable[[Floats, Tags, Floats], NDArray[np.int64]]
-
-
-# Scores -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SenseScore:
-    """As the evaluation framework's scorer counts: an instance left open costs recall only."""
-
-    instances: int
-    answered: int
-    right: int
-
-    @property
-    def precision(self) -> float:
-        return 100 * self.right / self.answered if self.answered else 0.0
-
-    @property
-    def recall(self) -> float:
-        return 100 * self.right / self.instances if self.instances else 0.0
-
-    @property
-    def f1(self) -> float:
-        both = self.instances + self.answered
-        return 100 * 2 * self.right / both if both else 0.0
-
-    def __add__(self, other: "SenseScore") -> "SenseScore":
-        return SenseScore(
-            self.instances + other.instances,
-            self.answered + other.answered,
-            self.right + other.right,
-        )
-
-
-def score_senses(gold: Sequence[Sequence[str]], answers: Sequence[Answer]) -> SenseScore:
-    """Of each instance the senses that are right, and the answer; None leaves it open."""
-    given = [(senses, answer) for senses, answer in zip(gold, answers, strict=True) if answer]
-    return SenseScore(len(gold), len(given), sum(answer in senses for senses, answer in given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +53,7 @@ class WsdReport:
     rows: tuple[WsdRow, ...]
     dev: str
     unseen: int
-    """Instances whose lemma SemCor does not have: no way answers them."""
+    """Instances whose lemma is not in SemCor: they have no answer."""
 
     @property
     def chosen(self) -> WsdRow:
@@ -129,42 +75,13 @@ class WsdReport:
         }
 
 
-# The two rules ------------------------------------------------------------------------------------
-
-
-def by_mean(known: Floats, tags: Tags, asked: Floats) -> NDArray[np.int64]:
-    """The sense whose uses have the nearest mean."""
-    means = tags.T @ known / tags.sum(axis=0)[:, None]  # (S, D)
-    near = unit(asked) @ unit(means).T  # (m, S)
-    return _first_best(near)
-
-
-def by_nearest(known: Floats, tags: Tags, asked: Floats) -> NDArray[np.int64]:
-    """The sense of the nearest use; of several as near, the sense most of them have."""
-    near = unit(asked) @ unit(known).T  # (m, n)
-    nearest = near >= near.max(axis=1, keepdims=True) - _AS_NEAR
-    return _first_best(nearest.astype(np.float32) @ tags)  # (m, S) votes
-
-
-RULES: dict[str, Rule] = {"mean": by_mean, "nearest": by_nearest}
-
-
-def _first_best(scores: Floats) -> NDArray[np.int64]:
-    """Senses come most frequent first: where nothing tells them apart the first one is taken."""
-    equal = scores >= scores.max(axis=1, keepdims=True) - _AS_NEAR
-    return np.asarray(equal.argmax(axis=1))  # (m,)
-
-
-# The experiment -----------------------------------------------------------------------------------
-
-
 def wsd(
     encoder: LayerEncoder,
     semcor: Sequence[str | Path],
     sets: Sequence[str | Path],
     *,
     dev: str = DEV,
-    watch: Watch = unwatched,
+    watch: SentenceWatch = unwatched,
 ) -> WsdReport:
     """Senses from `semcor` (JSON lines, or `.data.xml` with its key file) for the instances of
     `sets` (`.data.xml`); every sentence is embedded once."""
@@ -245,74 +162,25 @@ def _scores(
     }
 
 
-# One lemma after another --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Ambiguous:
-    """A lemma of several senses: which rows of the vectors are its uses."""
-
-    senses: list[str]
-    known: Rows  # (n,)
-    tags: Tags  # (n, S)
-    asked: Rows  # (m,)
-    places: list[int]
-    """Which instances the asked ones are, counted over all sets."""
-
-
 def _answer(
     encoder: LayerEncoder,
     senses: dict[Lemma, list[str]],
     known: list[SenseSentence],
     asked: list[SenseSentence],
-    watch: Watch,
+    watch: SentenceWatch,
 ) -> dict[tuple[str, str], dict[int, str]]:
     """For each (vectors, rule) the senses found, by place. Lemmas with one sense need no vectors:
     they are not embedded, and not answered here."""
     several = {lemma: found for lemma, found in senses.items() if len(found) > 1}
     embedded = [*_with(several, known), *_with(several, asked)]
-    vectors = use_vectors(encoder, [_marked(s) for s in embedded], watch)
-    lemmas = _ambiguous(several, list(_uses(known)), list(_uses(asked)))
+    vectors = use_vectors(encoder, [use for s in embedded for use in _as_uses(s)], watch)
+    lemmas = ambiguous(several, list(_uses(known)), list(_uses(asked)))
     return {
-        (name, rule): dict(_found(lemmas, vectors, name, rule))
+        (name, rule): dict(answers(lemmas, vectors, name, rule))
         for name in views(encoder.n_layers)
         for rule in RULES
     }
 
 
-def _marked(sentence: SenseSentence) -> Marked:
-    return Marked(sentence.words, [(use.start, use.stop) for use in sentence.uses])
-
-
-def _ambiguous(
-    several: dict[Lemma, list[str]], known: list[SenseUse], asked: list[SenseUse]
-) -> list[_Ambiguous]:
-    """Rows are counted as `_answer` embeds: first the known uses, then the asked ones."""
-    tagged: dict[Lemma, list[tuple[int, SenseUse]]] = defaultdict(list)
-    questions: dict[Lemma, list[tuple[int, int]]] = defaultdict(list)
-    row = count()
-    for use in known:
-        if use.lemma in several:
-            tagged[use.lemma].append((next(row), use))
-    for place, use in enumerate(asked):
-        if use.lemma in several:
-            questions[use.lemma].append((next(row), place))
-    return [
-        _Ambiguous(
-            senses,
-            np.array([row for row, _ in tagged[lemma]]),
-            np.array([[s in use.senses for s in senses] for _, use in tagged[lemma]], np.float32),
-            np.array([row for row, _ in questions[lemma]]),
-            [place for _, place in questions[lemma]],
-        )
-        for lemma, senses in several.items()
-    ]
-
-
-def _found(
-    lemmas: Sequence[_Ambiguous], vectors: Half, name: str, rule: str
-) -> Iterator[tuple[int, str]]:
-    for lemma in lemmas:
-        known, asked = view(vectors, name, lemma.known), view(vectors, name, lemma.asked)
-        for place, sense in zip(lemma.places, RULES[rule](known, lemma.tags, asked), strict=True):
-            yield place, lemma.senses[sense]
+def _as_uses(sentence: SenseSentence) -> Iterator[Use]:
+    return (Use(sentence.words, use.start, use.stop - use.start) for use in sentence.uses)

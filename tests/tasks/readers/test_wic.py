@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.readers.wic import Pair, Use, read_wic
+from elmore.tasks.readers.wic import UsePair, read_wic
+from elmore.uses.use import Use
 from tests.shared import SHARED, needs
 
 LINE = "board\tN\t2-2\tRoom and board .\tHe nailed boards across the windows ."
@@ -22,8 +23,8 @@ def test_a_pair_is_two_places_and_an_answer(tmp_path: Path):
     first = Use(("Room", "and", "board", "."), 2)
     second = Use(tuple("He nailed boards across the windows .".split()), 2)
     same, other = read_wic(write(tmp_path, LINE, LINE, gold="T\nF\n"))
-    assert same == Pair("board", "N", first, second, same=True)
-    assert other == Pair("board", "N", first, second, same=False)
+    assert same == UsePair("board", "N", first, second, same=True)
+    assert other == UsePair("board", "N", first, second, same=False)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Word-in-Context: a word in two sentences, and whether it means the same. `X.data.txt` has a pair
-a line (word, part of speech, the two places as 2-6, both sentences), `X.gold.txt` a T or F a line.
+"""Word-in-Context: a word in two sentences, and whether it means the same. One pair per line in
+`X.data.txt` (word, part of speech, the two places as 2-6, both sentences), T or F in `X.gold.txt`.
 """
 
 import re
@@ -11,20 +11,13 @@ from pathlib import Path
 from elmore.errors import InputError
 from elmore.files.text_file import read_lines
 from elmore.tasks.readers.gold import gold_beside
+from elmore.uses.use import Use
 
 DATA, GOLD = ".data.txt", ".gold.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A word in a sentence: `words[place]`."""
-
-    words: tuple[str, ...]
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
+class UsePair:
     """Two uses of a word."""
 
     word: str
@@ -35,7 +28,7 @@ class Pair:
     """Whether both are of one sense."""
 
 
-def read_wic(path: str | Path) -> Iterator[Pair]:
+def read_wic(path: str | Path) -> Iterator[UsePair]:
     """The pairs of a `.data.txt` file, with the answers of the file beside it."""
     gold = gold_beside(path, DATA, GOLD)
     both = zip_longest(read_lines(path), read_lines(gold))
@@ -50,7 +43,7 @@ def read_wic(path: str | Path) -> Iterator[Pair]:
         yield _pair(line, label == "T", f"{path}, line {number}")
 
 
-def _pair(line: str, same: bool, where: str) -> Pair:
+def _pair(line: str, same: bool, where: str) -> UsePair:
     columns = line.split("\t")
     if len(columns) != 5:
         raise InputError(
@@ -63,7 +56,7 @@ def _pair(line: str, same: bool, where: str) -> Pair:
     first, second = (
         _use(text, int(place), where) for text, place in zip(texts, found.groups(), strict=True)
     )
-    return Pair(word, pos, first, second, same)
+    return UsePair(word, pos, first, second, same)
 
 
 def _use(text: str, place: int, where: str) -> Use:

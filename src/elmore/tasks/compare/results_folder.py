@@ -1,0 +1,92 @@
+"""The folder of one comparison. A training's outcome is a file of its own.
+
+output/
+  settings.json   what all trainings have in common
+  results/        one file per training that is finished or has failed
+  work/           trainings that are not finished
+  table.md, comparison.json, index.html
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from elmore.errors import ConfigError, InputError
+from elmore.files.atomic import atomic_file
+from elmore.tasks.compare.outcome import Done, Failed, Trial, label, read_outcome
+from elmore.tasks.compare.report import Report
+
+RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
+TABLE, JSON, PAGE = "table.md", "comparison.json", "index.html"
+
+
+class TrialFiles:
+    """Where the outcome of a training is written, and where it works until then."""
+
+    def __init__(self, output: Path, trial: Trial):
+        digest = hashlib.sha256(trial.encoder.encode()).hexdigest()[:8]
+        plain = re.sub(r"[^\w.-]+", "-", label(trial.encoder))[:40]
+        fraction = repr(trial.fraction).removesuffix(".0")
+        name = f"{plain}-{digest}-{fraction}-{trial.seed}"
+        self.result = output / RESULTS / f"{name}.json"
+        self.work = output / WORK / name
+        self.run = self.work / "run"
+
+    def finished(self) -> bool:
+        return self.result.exists() and read_outcome(self.result).kind == "done"
+
+
+def read_outcomes(output: Path) -> Iterator[tuple[Path, Done | Failed]]:
+    for path in sorted((output / RESULTS).glob("*.json")):
+        yield path, read_outcome(path)
+
+
+def write_report(report: Report, output: Path) -> None:
+    _write(output / TABLE, report.markdown())
+    _write(output / JSON, report.json())
+    _write(output / PAGE, report.page())
+
+
+def claim_folder(settings: dict[str, Any], output: Path) -> None:
+    """Make the folder, or refuse one that is of another task, other files or other settings."""
+    path = output / SETTINGS
+    if path.exists():
+        before = _read_settings(path)
+        if changed := sorted(_changes(before, settings)):
+            raise ConfigError(
+                f"{output}: is a comparison with other settings or files ({', '.join(changed)}); "
+                "choose another --output, or remove that folder."
+            )
+        return
+    if any(output.glob("[!.]*")):
+        raise InputError(f"{output}: has files in it, but no comparison; choose another --output.")
+    output.mkdir(parents=True, exist_ok=True)
+    # Written first: another process that starts now must see that this is a comparison.
+    _write(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+
+
+def _read_settings(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError:
+        raise ConfigError(
+            f"{path}: damaged; remove the folder, or choose another --output."
+        ) from None
+
+
+def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
+    """Names of settings that have changed, as `--set` writes them."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**before, **now}:
+            inner = f"{name}.{key}" if name else key
+            yield from _changes(before.get(key), now.get(key), inner)
+    elif before != now:
+        yield name.removeprefix("fit.").removeprefix("sha256.")
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_file(path) as beside:
+        beside.write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Predictions against what is right: plain functions, no torch."""
