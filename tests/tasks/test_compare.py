@@ -16,6 +16,7 @@ from elmore.store.store import Store
 from elmore.tasks.compare import compare as module
 from elmore.tasks.compare.compare import CompareProgress, compare
 from elmore.tasks.compare.outcome import Trial, read_outcome
+from elmore.tasks.compare.page import page
 from elmore.tasks.compare.trials import CompareConfig, share
 from elmore.tasks.fit import Fitted, fit
 from elmore.tasks.recipes import ner
@@ -90,7 +91,7 @@ def test_every_encoder_share_and_seed_is_a_file_and_a_part_of_the_report(data: P
     assert [len(row.scores["f1"]) for row in report.rows] == [2, 2, 2, 2]
     assert (output / "table.md").read_text() == report.markdown()
     assert json.loads((output / "comparison.json").read_text())["task"] == "ner"
-    assert (output / "index.html").read_text() == report.page()
+    assert (output / "index.html").read_text() == page(report)
     assert sum(now.outcome is not None for now in told) == 8
     assert not list(output.rglob("*.safetensors"))  # figures are kept, models are not
 

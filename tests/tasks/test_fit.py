@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from elmore.errors import FormatError, InputError
-from elmore.tasks.batches import plain_batches, training_batches
 from elmore.tasks.classification import Labelled
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.fit import EpochReport, FitConfig, Fitted, fit
+from elmore.tasks.length_batches import plain_batches, training_batches
 from elmore.tasks.model import TaskModel, build_model
 from elmore.tasks.saved import (
     SavedTask,

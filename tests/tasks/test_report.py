@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from elmore.tasks.compare.outcome import summarize
+from elmore.tasks.compare.page import page
 from elmore.tasks.compare.report import Report
 from tests.tasks.outcomes import ELMO, GLOVE, MIX, done, failed
 
@@ -94,19 +95,19 @@ def test_the_json_has_every_seeds_figures():
 
 
 def test_the_page_asks_nothing_of_the_network_and_runs_no_script():
-    page = sizes().page()
-    assert not re.search(r"https?:|<script|<link|@import|url\(", page)
+    drawn = page(sizes())
+    assert not re.search(r"https?:|<script|<link|@import|url\(", drawn)
 
 
 def test_the_page_has_a_point_for_every_seed_and_a_line_for_every_encoder():
-    tags = Tags(sizes().page())
+    tags = Tags(page(sizes()))
     assert tags.count("line", "mean") == 2  # score by encoder
     assert tags.count("polyline", "curve") == 2  # score against training size
     assert tags.count("circle", "faint") == 2 * 2 * len(SIZES)
 
 
 def test_the_sizes_stand_at_equal_distances_because_the_axis_is_logarithmic():
-    curve = re.search(r'<polyline points="([^"]+)"', sizes().page())
+    curve = re.search(r'<polyline points="([^"]+)"', page(sizes()))
     assert curve is not None
     places = [tuple(map(float, pair.split(","))) for pair in curve.group(1).split()]
     (a, ya), (b, yb), (c, yc) = places
@@ -115,29 +116,29 @@ def test_the_sizes_stand_at_equal_distances_because_the_axis_is_logarithmic():
 
 
 def test_the_bars_are_as_long_as_the_weights():
-    page = report(done(ELMO, 86.0, mixes=[MIX])).page()
-    widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"', page)]
+    drawn = page(report(done(ELMO, 86.0, mixes=[MIX])))
+    widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"', drawn)]
     assert [w / sum(widths) for w in widths] == pytest.approx(MIX.weights, abs=1e-3)
 
 
 def test_without_mixes_or_sizes_their_plots_are_left_out():
-    page = report(done("none", 80.0)).page()
-    Tags(page)
-    assert "Score by encoder" in page
-    assert "Learned layer weights" not in page
-    assert "Score against training size" not in page
+    drawn = page(report(done("none", 80.0)))
+    Tags(drawn)
+    assert "Score by encoder" in drawn
+    assert "Learned layer weights" not in drawn
+    assert "Score against training size" not in drawn
 
 
 def test_names_and_errors_are_written_safely():
     name = 'a"<b>&' + "x" * 80
-    page = report(done(name, 80.0, mixes=[MIX]), failed(name, seed=2, error="<script>")).page()
-    Tags(page)
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
+    drawn = page(report(done(name, 80.0, mixes=[MIX]), failed(name, seed=2, error="<script>")))
+    Tags(drawn)
+    assert "<script>" not in drawn
+    assert "&lt;script&gt;" in drawn
 
 
 def test_a_comparison_that_has_only_failures_still_has_a_page():
     found = report(failed("none", error="InputError: no such file"))
-    Tags(found.page())
-    assert "InputError: no such file" in found.page()
+    Tags(page(found))
+    assert "InputError: no such file" in page(found)
     assert found.markdown() == "Nothing is finished yet.\n"

@@ -12,7 +12,7 @@ from elmore.cli.task import EpochBar, Name, configured
 if TYPE_CHECKING:
     from elmore.tasks.compare.compare import CompareProgress
     from elmore.tasks.compare.trials import CompareConfig
-    from elmore.tasks.config import FitConfig
+    from elmore.tasks.fit_config import FitConfig
 
 SOME_FAILED = 1
 

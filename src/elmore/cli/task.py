@@ -16,9 +16,9 @@ from elmore.cli.progress import Bar, counting_bar
 from elmore.cli.task_senses import probes, wic, wsd
 
 if TYPE_CHECKING:
-    from elmore.tasks.config import FitConfig
     from elmore.tasks.encoders.source import LearnedMix
     from elmore.tasks.fit import EpochReport, Fitted
+    from elmore.tasks.fit_config import FitConfig
     from elmore.tasks.model import TaskModel
     from elmore.tasks.task import Score, Task
 

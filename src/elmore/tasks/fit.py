@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from elmore.errors import InputError
-from elmore.tasks.config import FitConfig as FitConfig
 from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import own_words
+from elmore.tasks.fit_config import FitConfig as FitConfig
 from elmore.tasks.model import TaskModel, build_model, check_pretrained, find_device, load_weights
 from elmore.tasks.objective import TaskObjective
 from elmore.tasks.recorder import RATE_DROP, EpochRecorder, Report
@@ -116,6 +116,8 @@ def _inputs(config: FitConfig, examples: Iterable[Any]) -> list[Input]:
 
 
 def _digest(examples: Iterable[Any]) -> str:
+    """Of their `repr`: where the class of an example or a field of it is renamed, runs that began
+    before cannot be resumed."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(repr(example).encode("utf-8", "surrogatepass"))

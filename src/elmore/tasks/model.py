@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.checkpoint import check_tensors
 from elmore.errors import InputError
-from elmore.tasks.batches import plain_batches
 from elmore.tasks.encoded import Encoded, Input, Places, arrange
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
+from elmore.tasks.length_batches import plain_batches
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
 from elmore.tasks.task import Head, Score, State, Task
 from elmore.uses.use_vectors import unwatched

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from elmore.tasks.batches import training_batches
-from elmore.tasks.config import FitConfig
+from elmore.tasks.fit_config import FitConfig
+from elmore.tasks.length_batches import training_batches
 from elmore.tasks.model import TaskModel
 from elmore.tasks.saved import MODEL, write_tensors
 from elmore.tasks.task import Score

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
-from elmore.tasks.config import FitConfig
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
+from elmore.tasks.fit_config import FitConfig
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.tagging import ConlluLayout, Tagging
 

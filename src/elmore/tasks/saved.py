@@ -21,7 +21,7 @@ from torch import Tensor
 from elmore.config import Frozen, one_line
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_file, atomic_folder
-from elmore.tasks.config import FitConfig
+from elmore.tasks.fit_config import FitConfig
 from elmore.tasks.kinds import AnyState
 
 CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"

@@ -1,6 +1,6 @@
 """Three plots as SVG text: a point for each seed, bars of layer weights, lines over training size.
 
-Drawn narrow, so that a phone shows them at their own size. Colours are classes that the page
+Drawn narrow, so that a phone shows them at their own size. Colors are classes that the page
 defines (`f0` fills, `s0` strokes, …): one drawing serves light and dark.
 """
 
@@ -11,7 +11,7 @@ from html import escape
 from statistics import fmean
 
 WIDTH = 360
-N_COLOURS = 8  # encoders beyond that share colours again
+N_COLORS = 8  # encoders beyond that share colors again
 _LEFT, _RIGHT = 6, WIDTH - 6  # where names begin and figures end
 _BARS = 64  # where bars begin, right of the layers' names
 _TEXT, _SMALL = 14, 12  # font sizes, as the page's style sheet has them
@@ -23,7 +23,7 @@ class Row:
     """One encoder's scores: a point for each seed."""
 
     label: str
-    colour: int
+    color: int
     scores: tuple[float, ...]
 
 
@@ -33,7 +33,7 @@ class Bars:
 
     label: str
     note: str
-    colour: int
+    color: int
     weights: tuple[tuple[float, ...], ...]  # [seed][layer]
 
 
@@ -42,7 +42,7 @@ class Line:
     """One encoder's scores at each training size: (examples, a score for each seed)."""
 
     label: str
-    colour: int
+    color: int
     points: tuple[tuple[int, tuple[float, ...]], ...]
 
 
@@ -75,12 +75,12 @@ def points_by_encoder(rows: Sequence[Row], measure: str) -> str:
     for number, row in enumerate(rows):
         y, mean = top + step * number, fmean(row.scores)
         drawn += [
-            _text(_LEFT, y + 16, row.label, f"f{row.colour} strong"),
+            _text(_LEFT, y + 16, row.label, f"f{row.color} strong"),
             _text(_RIGHT, y + 16, f"{mean:.2f}", "strong", "end"),
             _line(_LEFT, y + 33, _RIGHT, y + 33, "track"),
         ]
-        drawn += [_point(axis(s), y + 33, 5, row.colour, f"{s:.2f}") for s in row.scores]
-        drawn.append(_line(axis(mean), y + 24, axis(mean), y + 42, f"mean s{row.colour}"))
+        drawn += [_point(axis(s), y + 33, 5, row.color, f"{s:.2f}") for s in row.scores]
+        drawn.append(_line(axis(mean), y + 24, axis(mean), y + 42, f"mean s{row.color}"))
     drawn.append(_text(WIDTH / 2, bottom + 38, measure, "muted", "middle"))
     return _svg(drawn, bottom + 46, f"{measure} of every seed, by encoder")
 
@@ -92,14 +92,14 @@ def layer_weights(mixes: Sequence[Bars]) -> str:
     )
     drawn, y = [], 0.0
     for mix in mixes:
-        drawn.append(_text(_LEFT, y + 18, mix.label, f"f{mix.colour} strong"))
+        drawn.append(_text(_LEFT, y + 18, mix.label, f"f{mix.color} strong"))
         drawn.append(_text(_RIGHT, y + 18, mix.note, "strong", "end"))
         layers = list(zip(*mix.weights, strict=True))
         for number, seeds in enumerate(layers):
             place, mean = y + 26 + 24 * number, fmean(seeds)
             drawn += [
                 _text(_LEFT, place + 14, f"layer {number}", "muted"),
-                _bar(_BARS, place + 2, axis(mean), mix.colour, f"{mean:.3f}"),
+                _bar(_BARS, place + 2, axis(mean), mix.color, f"{mean:.3f}"),
                 _text(_RIGHT, place + 14, f"{mean:.3f}", "", "end"),
             ]
             drawn += [_point(axis(s), place + 10, 2.5, -1, f"{s:.3f}") for s in seeds]
@@ -120,7 +120,7 @@ def score_against_size(lines: Sequence[Line], measure: str) -> str:
     drawn = [_levels(up), *(_sizes(across, sizes, bottom))]
     for number, line in enumerate(lines):
         y = 18 + 22 * number
-        drawn.append(f'<circle cx="16" cy="{y - 4}" r="5" class="f{line.colour}"/>')
+        drawn.append(f'<circle cx="16" cy="{y - 4}" r="5" class="f{line.color}"/>')
         drawn.append(_text(28, y, line.label, "strong"))
         drawn += _curve(line, across, up)
     drawn.append(_text(_LEFT, top + 4, measure, "muted"))
@@ -131,15 +131,15 @@ def score_against_size(lines: Sequence[Line], measure: str) -> str:
 def _curve(line: Line, across: _Axis, up: _Axis) -> list[str]:
     means = [(across(size), up(fmean(found))) for size, found in line.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in means)
-    drawn = [f'<polyline points="{path}" class="curve s{line.colour}"/>']
+    drawn = [f'<polyline points="{path}" class="curve s{line.color}"/>']
     for size, found in line.points:
         title = f"{size:,} examples: "
         drawn += [
-            _point(across(size), up(s), 3.5, line.colour, f"{title}{s:.2f}", faint=True)
+            _point(across(size), up(s), 3.5, line.color, f"{title}{s:.2f}", faint=True)
             for s in found
         ]
     for (x, y), (size, found) in zip(means, line.points, strict=True):
-        drawn.append(_point(x, y, 5, line.colour, f"{size:,} examples, mean: {fmean(found):.2f}"))
+        drawn.append(_point(x, y, 5, line.color, f"{size:,} examples, mean: {fmean(found):.2f}"))
     return drawn
 
 
@@ -210,10 +210,10 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> st
     )
 
 
-def _bar(x: float, y: float, end: float, colour: int, title: str) -> str:
+def _bar(x: float, y: float, end: float, color: int, title: str) -> str:
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{end - x:.1f}" height="16" rx="2" '
-        f'class="f{colour}"><title>{escape(title)}</title></rect>'
+        f'class="f{color}"><title>{escape(title)}</title></rect>'
     )
 
 
@@ -221,8 +221,8 @@ def _line(x: float, y: float, x2: float, y2: float, kind: str) -> str:
     return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
-def _point(x: float, y: float, r: float, colour: int, title: str, faint: bool = False) -> str:
-    kind = ("seed" if colour < 0 else f"f{colour}") + (" faint" if faint else "")
+def _point(x: float, y: float, r: float, color: int, title: str, faint: bool = False) -> str:
+    kind = ("seed" if color < 0 else f"f{color}") + (" faint" if faint else "")
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" class="{kind}">'
         f"<title>{escape(title)}</title></circle>"

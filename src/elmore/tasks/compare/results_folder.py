@@ -17,6 +17,7 @@ from typing import Any
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.tasks.compare.outcome import Done, Failed, Trial, label, read_outcome
+from elmore.tasks.compare.page import page
 from elmore.tasks.compare.report import Report
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
@@ -47,7 +48,7 @@ def read_outcomes(output: Path) -> Iterator[tuple[Path, Done | Failed]]:
 def write_report(report: Report, output: Path) -> None:
     _write(output / TABLE, report.markdown())
     _write(output / JSON, report.json())
-    _write(output / PAGE, report.page())
+    _write(output / PAGE, page(report))
 
 
 def claim_folder(settings: dict[str, Any], output: Path) -> None:

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 
 from elmore.config import Frozen
 from elmore.tasks.compare.outcome import Trial, names_in
-from elmore.tasks.config import FitConfig
 from elmore.tasks.encoders.encoder import STATIC, STORE, EncoderConfig
+from elmore.tasks.fit_config import FitConfig
 
 _MOST_STRETCH = 4.0
 

@@ -1,0 +1,191 @@
+"""A comparison as one HTML page with plots: no network, no script, light and dark, for desktop and
+phone.
+"""
+
+import json
+from collections.abc import Sequence
+from html import escape
+
+from elmore.tasks.compare.outcome import Failed, Summary, labels
+from elmore.tasks.compare.plots import (
+    N_COLORS,
+    Bars,
+    Line,
+    Row,
+    layer_weights,
+    points_by_encoder,
+    score_against_size,
+)
+from elmore.tasks.compare.report import Report
+from elmore.tasks.compare.table import gain, mean_and_spread, mean_mixes, mix_name
+
+
+def page(report: Report) -> str:
+    """One HTML file."""
+    sections = [_table_section(report.table()), *_plots(report)] if report.rows else []
+    if report.failures:
+        sections.append(_failures_section(report.failures))
+    if report.notes:
+        sections.append(_notes_section(report.notes))
+    return _PAGE.format(
+        title=escape(f"elmore compare {report.task}"),
+        style=_STYLE,
+        finding=escape(_finding(report.rows)),
+        sections="\n".join(sections),
+        settings=escape(json.dumps(report.settings, indent=1, ensure_ascii=False)),
+    )
+
+
+def _finding(rows: Sequence[Summary]) -> str:
+    """What the table comes to, in a sentence."""
+    if not rows:
+        return "Nothing is finished yet."
+    names = labels(row.encoder for row in rows)
+    best = max(rows, key=lambda row: row.mean)
+    above = f", {gain(best, names)}" if best.gain else ""
+    return f"Best: {names[best.encoder]}, {best.measure} {mean_and_spread(best)}{above}."
+
+
+def _table_section(table: list[list[str]]) -> str:
+    """Without the last column: a plot shows the mixes."""
+    head, *lines = (line[:-1] for line in table)
+    heading = f"<thead><tr>{''.join(map(_th, head))}</tr></thead>"
+    body = "".join(f"<tr>{''.join(map(_td, line))}</tr>" for line in lines)
+    return (
+        f'<section class="wide"><div class="scroll"><table>{heading}'
+        f"<tbody>{body}</tbody></table></div></section>"
+    )
+
+
+def _th(cell: str) -> str:
+    return f"<th>{escape(cell)}</th>"
+
+
+def _td(cell: str) -> str:
+    return f"<td>{escape(cell)}</td>"
+
+
+def _plots(report: Report) -> list[str]:
+    rows, measure = report.largest, report.rows[0].measure
+    names = labels(row.encoder for row in report.rows)
+    colors = {encoder: number % N_COLORS for number, encoder in enumerate(names)}
+    dots = [Row(names[row.encoder], colors[row.encoder], row.scores[row.measure]) for row in rows]
+    found = [_figure("Score by encoder", _BY_ENCODER, points_by_encoder(dots, measure))]
+    if bars := [bar for row in rows for bar in _bars(row, names, colors)]:
+        found.append(_figure("Learned layer weights", _LAYER_WEIGHTS, layer_weights(bars)))
+    if len({row.examples for row in report.rows}) > 1:
+        lines = [_line(encoder, report.rows, names, colors) for encoder in names]
+        drawn = score_against_size(lines, measure)
+        found.append(_figure("Score against training size", _AGAINST_SIZE, drawn))
+    return found
+
+
+def _bars(row: Summary, names: dict[str, str], colors: dict[str, int]) -> list[Bars]:
+    mixes = mean_mixes(row)
+    alone = len({mix.source for mix in mixes}) == 1  # then its place is name enough
+    return [
+        Bars(
+            f"{names[row.encoder]}, {mix.place if alone else mix_name(mix)}",
+            f"γ {mix.gamma:.2f}",
+            colors[row.encoder],
+            tuple(seed[number].weights for seed in row.mixes),
+        )
+        for number, mix in enumerate(mixes)
+    ]
+
+
+def _line(
+    encoder: str, rows: Sequence[Summary], names: dict[str, str], colors: dict[str, int]
+) -> Line:
+    own = sorted((row for row in rows if row.encoder == encoder), key=lambda row: row.examples)
+    points = tuple((row.examples, row.scores[row.measure]) for row in own)
+    return Line(names[encoder], colors[encoder], points)
+
+
+def _figure(title: str, explained: str, drawing: str) -> str:
+    return f"<section><h2>{title}</h2><p>{explained}</p>{drawing}</section>"
+
+
+def _failures_section(failures: Sequence[Failed]) -> str:
+    names = labels(f.trial.encoder for f in failures)
+    items = "".join(
+        f"<li>{escape(names[f.trial.encoder])}, {f.trial.fraction:g} of the examples, seed "
+        f"{f.trial.seed}: <code>{escape(f.error)}</code></li>"
+        for f in failures
+    )
+    return (
+        '<section class="wide"><h2>Failed</h2><p>Run the same command again to try these once '
+        f"more.</p><ul>{items}</ul></section>"
+    )
+
+
+def _notes_section(notes: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f'<section class="wide"><h2>Notes</h2><ul>{items}</ul></section>'
+
+
+_BY_ENCODER = "Points are seeds, bars are means, all trained on the largest size."
+_LAYER_WEIGHTS = (
+    "Softmax-normalized s_j of the mix γ Σ s_j h_j. Bars are means, points are seeds, and the "
+    "dashes are equal weights, where training begins."
+)
+_AGAINST_SIZE = "Lines join the means over seeds; the horizontal axis is logarithmic."
+
+_LIGHT = "#2166ac #c2571a #1b7f4c #7d4fb0 #b8325a #80660f #0b7d86 #5f646b".split()
+_DARK = "#6cb0f0 #f39a5f #5ecb93 #b898e8 #f27f9f #d5b64f #52c5cd #a4abb4".split()
+
+
+def _colors(values: Sequence[str]) -> str:
+    return "".join(f"--c{number}:{value};" for number, value in enumerate(values))
+
+
+_STYLE = (
+    ":root{color-scheme:light dark;--paper:#fff;--card:#f6f7f9;--ink:#1c1f23;--muted:#5b626b;"
+    f"--rule:#dfe3e8;{_colors(_LIGHT)}}}\n"
+    "@media(prefers-color-scheme:dark){:root{--paper:#14171a;--card:#1d2125;--ink:#e9ebee;"
+    f"--muted:#a2a9b2;--rule:#353b42;{_colors(_DARK)}}}}}\n"
+    + "".join(f".f{n}{{fill:var(--c{n})}}.s{n}{{stroke:var(--c{n})}}\n" for n in range(N_COLORS))
+    + """*{box-sizing:border-box}
+body{margin:0 auto;padding:1.2rem 1rem 3rem;max-width:1180px;background:var(--paper);
+color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.5rem;margin:0 0 .3rem}h2{font-size:1.05rem;margin:0 0 .2rem}
+p{margin:0 0 .7rem;color:var(--muted);font-size:.92rem}p.finding{color:var(--ink);font-size:1.05rem}
+main{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));
+align-items:start}
+section{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:1rem;
+min-width:0;overflow-wrap:anywhere}
+.wide{grid-column:1/-1}.scroll{overflow-x:auto;overflow-wrap:normal}
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;white-space:nowrap}
+th,td{padding:.3rem .7rem;text-align:right;border-bottom:1px solid var(--rule)}
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--card)}
+th{color:var(--muted);font-weight:600}
+svg{display:block;width:100%;max-width:460px;height:auto;margin:0 auto}
+svg text{font-size:14px;fill:var(--ink)}svg text.muted{font-size:12px;fill:var(--muted)}
+svg text.strong{font-weight:600}svg line{stroke-width:1}
+.grid,.track{stroke:var(--rule)}.mean{stroke-width:3!important}.curve{fill:none;stroke-width:2}
+circle{fill-opacity:.75}.faint{fill-opacity:.35}.seed{fill:var(--ink)}
+.equal{stroke:var(--ink);stroke-dasharray:3 3}
+ul{padding-left:1.2rem}code,pre{font-size:.85rem;overflow-wrap:anywhere;white-space:pre-wrap}
+"""
+)
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p class="finding">{finding}</p>
+<main>
+{sections}
+<section class="wide"><details><summary>Files and settings</summary><pre>{settings}</pre></details>
+</section>
+</main>
+</body>
+</html>
+"""
