@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from embed_child import Job
 
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.sources import save
 from elmore.files.text_file import read_lines
 from elmore.models.bilm import BiLM, BiLMConfig
@@ -124,9 +124,9 @@ def write_models(folder: Path) -> None:
     """Random weights of the original size in both sides' formats."""
     torch.manual_seed(0)
     model = BiLM(BiLMConfig()).requires_grad_(False)
-    save(Checkpoint(model), folder / "native")
+    save(bilm_checkpoint(model), folder / "native")
     (folder / "hdf5").mkdir()
-    save(Checkpoint(model), folder / "hdf5" / "weights.hdf5")
+    save(bilm_checkpoint(model), folder / "hdf5" / "weights.hdf5")
     written = next((folder / "hdf5").glob("*.json"))
     written.rename(folder / "hdf5" / "options.json")
 

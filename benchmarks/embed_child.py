@@ -55,15 +55,15 @@ def elmore_side(job: Job) -> None:
     import torch
 
     from elmore.embedder import BATCH_WORDS, Embedder
-    from elmore.engine.engine import Engine, describe
     from elmore.engine.kernel import NoKernel
+    from elmore.engine.runner import describe, runner_for
 
     torch.set_num_threads(job.threads)
     start = time.perf_counter()
     precision = "int8" if job.side == "int8" else "float32"
     elmo = Embedder.load(job.model, device="cpu", precision=precision)
     if job.side == "torch":
-        elmo.engine = Engine(elmo.model, elmo.speller, kernel=NoKernel("PyTorch is asked for"))
+        elmo.runner = runner_for(elmo.model, elmo.reader, kernel=NoKernel("PyTorch is asked for"))
     elmo.embed([["the"]])  # the engine is made at first use: that is part of loading
     seconds = time.perf_counter() - start
 

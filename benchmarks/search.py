@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmore.embedder import Embedder, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Vectors
 from elmore.files.sentence_files import SentenceFiles
 from elmore.search.index import Index
 from elmore.search.manifest import ModelSource

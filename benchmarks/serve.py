@@ -98,11 +98,11 @@ def parse() -> argparse.Namespace:
 
 
 def write_model(folder: Path) -> Path:
-    from elmore.checkpoint.checkpoint import Checkpoint
+    from elmore.checkpoint.bilm import bilm_checkpoint
     from elmore.checkpoint.sources import save
     from elmore.models.bilm import BiLM, BiLMConfig
 
-    save(Checkpoint(BiLM(BiLMConfig())), folder)
+    save(bilm_checkpoint(BiLM(BiLMConfig())), folder)
     return folder
 
 

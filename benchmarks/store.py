@@ -25,8 +25,9 @@ import h5py
 import numpy as np
 import torch
 
-from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.embedder import Embedder, Embedding
+from elmore.checkpoint.bilm import bilm_checkpoint
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.keep import keep_of, select
@@ -152,7 +153,7 @@ def original(seed: int = 0) -> Embedder:
     for parameter in model.parameters():
         width = parameter.shape[-1] if parameter.dim() > 1 else 100
         torch.nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
-    return Embedder(Checkpoint(model=model), device="cpu")
+    return Embedder(bilm_checkpoint(model), device="cpu")
 
 
 def errors(folder: Path, n_words: int) -> list[dict[str, Any]]:

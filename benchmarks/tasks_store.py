@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.embedder import Embedder
 from elmore.files.text_file import read_lines
 from elmore.models.bilm import BiLM
@@ -79,7 +79,7 @@ def main() -> None:
 def measured(recipe: str, sentences: list[Words], rounds: int) -> dict[str, Any]:
     """Processor seconds, median of the rounds: of the vectors alone, and of a training epoch."""
     torch.manual_seed(0)
-    embedder = Embedder(Checkpoint(BiLM(find_recipe(recipe).model)), device="cpu")
+    embedder = Embedder(bilm_checkpoint(BiLM(find_recipe(recipe).model)), device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "a.store", embedder, precision="float16")
         store.fill([list(words) for words in sentences])

@@ -20,7 +20,7 @@ from elmore.nn.word_char import WordChar
 from elmore.pretrain.pretrain import count_words
 from elmore.pretrain.sentences import find_files, read_sentences
 from elmore.pretrain.static_start import start_softmax
-from elmore.text.dictionary import CHARACTER_MARKS, WORD_MARKS, DictionarySpeller
+from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.vocabulary import MARKS, Vocabulary
 
 _LENGTH = 0.5  # root mean square of a word's vector: wide enough for the gates to hear
@@ -40,14 +40,14 @@ def main(target: Path, corpus: list[str]) -> None:
     save(Checkpoint(model, vocabulary, softmax.linear(), dictionary=dictionary), target)
 
 
-def dictionaries(vocabulary: Vocabulary, n_characters: int) -> DictionarySpeller:
+def dictionaries(vocabulary: Vocabulary, n_characters: int) -> DictionaryReader:
     """Of the vocabulary's words, and of its most frequent characters."""
     words = {mark: row for row, mark in enumerate(WORD_MARKS)}  # in the rows of MARKS
     words |= {word: row for row, word in enumerate(vocabulary.words) if word not in MARKS}
     letters = Counter(letter for word in words for letter in word)
     kept = [letter for letter, _ in letters.most_common(n_characters - len(CHARACTER_MARKS))]
     characters = {item: row for row, item in enumerate([*CHARACTER_MARKS, *sorted(kept)])}
-    return DictionarySpeller(characters, words, small_en().model.words.max_characters)
+    return DictionaryReader(characters, words, small_en().model.words.max_characters)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ the shipped model is read back and compared with the run's on the demo's sentenc
 import argparse
 import copy
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,12 +113,12 @@ def main() -> int:
 
 def ship(run: Path, target: Path, figures: Figures, licence: str, limit: int = LIMIT) -> None:
     """The folder of a shipped model, there whole and small enough or not at all."""
-    checkpoint = halved(load(run, softmax=True))
+    checkpoint = halved(load(run, heads=True))
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(target) as folder:
         for version in (checkpoint, _without_softmax(checkpoint)):
-            for file in folder.iterdir():
-                file.unlink()
+            shutil.rmtree(folder)
+            folder.mkdir()
             write_native_files(version, folder)
             (folder / LICENCE).write_text(licence, encoding="utf-8")
             card = model_card(target.name, examine(str(folder)), run, figures)
@@ -130,8 +131,8 @@ def ship(run: Path, target: Path, figures: Figures, licence: str, limit: int = L
 def halved(checkpoint: Checkpoint) -> Checkpoint:
     """In float16. Adding up stays in float32: readers widen what they read."""
     model = _half(checkpoint.model, "model")
-    softmax = None if checkpoint.softmax is None else _half(checkpoint.softmax, "softmax")
-    return replace(checkpoint, model=model, softmax=softmax)
+    heads = {name: _half(head, name) for name, head in checkpoint.heads.items()}
+    return replace(checkpoint, model=model, heads=heads)
 
 
 def _half(module: Module, name: str) -> Module:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.native import write_native
@@ -142,7 +143,7 @@ def with_dropout(checkpoint: Checkpoint) -> Checkpoint:
     context = config.context.model_copy(update={"dropout": 0.5})
     model = BiLM(config.model_copy(update={"context": context}))
     model.load_state_dict(checkpoint.model.state_dict())
-    return Checkpoint(model)
+    return bilm_checkpoint(model)
 
 
 def test_a_frozen_bilm_stays_in_evaluation_mode(checkpoint: Checkpoint):

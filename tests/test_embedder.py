@@ -14,7 +14,8 @@ import torch
 
 from elmore.checkpoint.native import write_native
 from elmore.checkpoint.sources import load, save
-from elmore.embedder import Embedder, Embedding
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding
 from elmore.errors import ConfigError, ElmoreError, InputError
 from tests.tiny_models import SENTENCES, WORDS, Tiny, make, options_with
 
@@ -81,8 +82,8 @@ def test_rounding_is_all_that_tells_a_crowd_from_solitude(tmp_path: Path):
     embedder = Embedder.load(lively.weights, device="cpu")
     embedder.model.double()
     sentences = [*SENTENCES, *crowd(60), LONG]
-    for words, ours in zip(sentences, embedder.engine.embed(sentences), strict=True):
-        (alone,) = embedder.engine.embed([words])
+    for words, ours in zip(sentences, embedder.runner.embed(sentences), strict=True):
+        (alone,) = embedder.runner.embed([words])
         np.testing.assert_allclose(ours, alone, rtol=0, atol=1e-11)
 
 

@@ -9,7 +9,8 @@ from elmore.errors import ElmoreError
 
 if TYPE_CHECKING:
     from elmore.elmo import Elmo
-    from elmore.embedder import Embedder, Embedding
+    from elmore.embedder import Embedder
+    from elmore.embedding import Embedding
     from elmore.nn.scalar_mix import ScalarMix
     from elmore.pretrain.pretrain import pretrain
     from elmore.search.index import Index
@@ -36,7 +37,7 @@ _HOMES = {
     "CachedEmbedder": "elmore.store.cached",
     "Elmo": "elmore.elmo",
     "Embedder": "elmore.embedder",
-    "Embedding": "elmore.embedder",
+    "Embedding": "elmore.embedding",
     "Index": "elmore.search.index",
     "ScalarMix": "elmore.nn.scalar_mix",
     "Store": "elmore.store.store",

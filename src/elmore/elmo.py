@@ -1,4 +1,4 @@
-"""The trainable use: a biLM inside your own model, frozen or fine-tuned, with a learnt mix."""
+"""The trainable use: a model inside your own, frozen or fine-tuned, with a learned mix."""
 
 # B sentences, T words, L layers, D vector dim
 import copy
@@ -12,24 +12,88 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
-from elmore.embedder import Sentence, read_words
-from elmore.engine.engine import Engine, is_plain
+from elmore.embedding import Sentence, read_words
+from elmore.engine.runner import Runner, is_plain, runner_for
 from elmore.errors import ConfigError
-from elmore.models.layers import LayerStates
+from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.scalar_mix import ScalarMix
-from elmore.text.batching import batch_words
+
+
+class TrainableLayers(nn.Module):
+    """Sentences -> every layer of a model, which is frozen or trained with what is around it."""
+
+    def __init__(self, checkpoint: Checkpoint, *, fine_tune: bool = False):
+        super().__init__()
+        # A copy: training this one must not change what an Embedder was given.
+        self.model: LayerModel = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
+        self.reader = checkpoint.need_reader()
+        self._made: tuple[tuple[tuple[int, int], ...], Runner] | None = None
+        self.register_load_state_dict_pre_hook(_rename_bilm)  # type: ignore[no-untyped-call]
+
+    @property
+    def dim(self) -> int:
+        return self.model.dim
+
+    @property
+    def n_layers(self) -> int:
+        return self.model.n_layers
+
+    def layers(self, sentences: Sequence[Sentence]) -> LayerStates:
+        """Every layer, unmixed; gradients only where the model is being fine-tuned."""
+        words = read_words(sentences)
+        if (runner := self._runner()) is not None:
+            return LayerStates.padded(runner.embed(words), self.n_layers, self.dim)
+        with torch.set_grad_enabled(self._learns and torch.is_grad_enabled()):
+            states: LayerStates = self.model(self.reader.read(words))
+        return states
+
+    def _runner(self) -> Runner | None:
+        """The fast way, for a model that nothing trains, on a CPU; made again when its weights
+        have changed."""
+        unseen = any(p.is_inference() for p in self._tensors())  # their changes are not counted
+        if torch.compiler.is_compiling() or unseen or self._learns or not is_plain(self.model):
+            self._made = None
+            return None
+        self.model.eval()
+        weights = tuple((p.data_ptr(), p._version) for p in self._tensors())
+        if self._made is None or self._made[0] != weights:
+            self._made = weights, runner_for(self.model, self.reader)
+        return self._made[1]
+
+    def forget(self) -> None:
+        """To be called when weights of a frozen model were written past PyTorch, by `.data`."""
+        self._made = None
+
+    def _tensors(self) -> Iterator[Tensor]:
+        yield from self.model.parameters()
+        yield from self.model.buffers()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, here or in another process, makes a runner of its own."""
+        return {**self.__dict__, "_made": None}
+
+    @property
+    def _learns(self) -> bool:
+        """Whether any of the model is trained; this may change after the start."""
+        return any(parameter.requires_grad for parameter in self.model.parameters())
+
+    def train(self, mode: bool = True) -> "TrainableLayers":
+        """A frozen model stays in evaluation mode, so that its dropout stays off."""
+        super().train(mode)
+        self.model.train(mode and self._learns)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """Vectors of each mix, and which places are words."""
 
-    vectors: list[Tensor]  # one (B, T, D) a mix
+    vectors: list[Tensor]  # one (B, T, D) per mix
     mask: Tensor  # (B, T)
 
 
-class Elmo(nn.Module):
-    """Sentences -> one or several learnt mixes of all layers, from one pass of the biLM."""
+class Elmo(TrainableLayers):
+    """Sentences -> one or several learned mixes of all layers, from one pass of the model."""
 
     def __init__(
         self,
@@ -41,18 +105,13 @@ class Elmo(nn.Module):
         dropout: float = 0.5,
         l2: float = 0.0,
     ):
-        super().__init__()
         if n_mixes < 1:
             raise ConfigError(f"n_mixes is {n_mixes}; expected 1 or more.")
         if not 0.0 <= dropout < 1.0:
             raise ConfigError(f"dropout is {dropout}; expected from 0 up to, but not, 1.")
-        # A copy: training this one must not change what an Embedder was given.
-        self.bilm = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
-        self.speller = checkpoint.speller()
-        self._made: tuple[tuple[tuple[int, int], ...], Engine] | None = None
+        super().__init__(checkpoint, fine_tune=fine_tune)
         self.mixes = nn.ModuleList(
-            ScalarMix(checkpoint.model.config.n_layers, layer_norm=layer_norm, l2=l2)
-            for _ in range(n_mixes)
+            ScalarMix(self.n_layers, layer_norm=layer_norm, l2=l2) for _ in range(n_mixes)
         )
         self.dropout = nn.Dropout(dropout)
 
@@ -79,65 +138,24 @@ class Elmo(nn.Module):
         )
 
     @property
-    def dim(self) -> int:
-        return self.bilm.config.dim
+    def bilm(self) -> LayerModel:
+        """The model under its older name."""
+        return self.model
 
     def forward(self, sentences: Sequence[Sentence]) -> Mixed:
-        """Strings are tokenised, lists of words are taken as they are."""
+        """Strings are tokenized, lists of words are taken as they are."""
         states = self.layers(sentences)
         vectors = [self.dropout(mix(states.layers, states.mask)) for mix in self.mixes]
         return Mixed(vectors, states.mask)
-
-    def layers(self, sentences: Sequence[Sentence]) -> LayerStates:
-        """Every layer of the biLM, unmixed; gradients only where it is being fine-tuned."""
-        words = read_words(sentences)
-        device = next(self.bilm.parameters()).device
-        if (engine := self._engine()) is not None:
-            config = self.bilm.config
-            return LayerStates.padded(engine.embed(words), config.n_layers, config.dim)
-        batch = batch_words(words, self.speller)
-        tensors = [torch.from_numpy(a).to(device) for a in (batch.rows, batch.index, batch.lengths)]
-        with torch.set_grad_enabled(self._learns and torch.is_grad_enabled()):
-            states: LayerStates = self.bilm(*tensors).states.without_marks()
-        return states
-
-    def _engine(self) -> Engine | None:
-        """The fast way, for a biLM that nothing trains, on a CPU; made anew when its weights have
-        changed."""
-        unseen = any(p.is_inference() for p in self._all())  # changes of theirs are not counted
-        if torch.compiler.is_compiling() or unseen or self._learns or not is_plain(self.bilm):
-            self._made = None
-            return None
-        self.bilm.eval()
-        weights = tuple((p.data_ptr(), p._version) for p in self._all())
-        if self._made is None or self._made[0] != weights:
-            self._made = weights, Engine(self.bilm, self.speller)
-        return self._made[1]
-
-    def forget(self) -> None:
-        """To be called when weights of a frozen biLM were written past PyTorch, by `.data`."""
-        self._made = None
-
-    def _all(self) -> Iterator[Tensor]:
-        yield from self.bilm.parameters()
-        yield from self.bilm.buffers()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy, here or in another process, makes an engine of its own."""
-        return {**self.__dict__, "_made": None}
-
-    @property
-    def _learns(self) -> bool:
-        """Whether any of the biLM is to be trained; it may be set free after the beginning."""
-        return any(parameter.requires_grad for parameter in self.bilm.parameters())
 
     def penalty(self) -> Tensor:
         """To add to the loss: the L2 of all mixes."""
         penalties = [mix.penalty() for mix in self.mixes if isinstance(mix, ScalarMix)]
         return torch.stack(penalties).sum()
 
-    def train(self, mode: bool = True) -> "Elmo":
-        """A frozen biLM stays in evaluation mode, so that its dropout stays off."""
-        super().train(mode)
-        self.bilm.train(mode and self._learns)
-        return self
+
+def _rename_bilm(_: nn.Module, state: dict[str, Any], prefix: str, *__: object) -> None:
+    """State dicts of version 0.1 call the model `bilm`."""
+    old = f"{prefix}bilm."
+    for name in [name for name in state if name.startswith(old)]:
+        state[f"{prefix}model.{name.removeprefix(old)}"] = state.pop(name)

@@ -3,12 +3,10 @@ batch-mates, their number or order, nor on anything embedded before.
 """
 
 # L layers, n words, D vector dim, B sentences, T words in the longest
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 import torch
@@ -16,15 +14,20 @@ from numpy.typing import NDArray
 
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
-from elmore.engine.engine import Engine, check_precision
-from elmore.errors import ConfigError, InputError
-from elmore.nn.lstm import LSTMState
+from elmore.embedding import (
+    Embedding,
+    ReadSentence,
+    Sentence,
+    checked,
+    read_sentence,
+    read_sentences,
+)
+from elmore.engine.runner import Runner, check_precision, runner_for
+from elmore.engine.stateful import StatefulRunner
+from elmore.errors import ConfigError
 from elmore.text.batching import windows
-from elmore.text.dictionary import dictionary_lines
-from elmore.text.tokenize import tokenize
 
-Sentence = str | Sequence[str]
-Vectors = NDArray[np.float32]
+Item = TypeVar("Item")
 
 BATCH_WORDS = 4096
 """Words computed together, marks counted; memory grows with it, and speed up to about here."""
@@ -32,52 +35,48 @@ _BATCHES_IN_A_WINDOW = 4  # a stream sorts this many batches' worth by length
 _SENTENCES_IN_A_WINDOW = 4096
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedding:
-    """One sentence: its words and every layer of their vectors."""
-
-    words: list[str]
-    layers: Vectors  # (L, n, D)
-    spans: list[tuple[int, int]] | None = None
-    """Where each word stands in the text, when the sentence was given as a string."""
+class LayerSource(Protocol):
+    """Whatever gives layers for sentences: a model, a store, static vectors. Everything downstream
+    takes one of these and does not ask which."""
 
     @property
-    def top(self) -> Vectors:
-        vectors: Vectors = self.layers[-1]
-        return vectors  # (n, D)
+    def n_layers(self) -> int: ...
 
     @property
-    def average(self) -> Vectors:
-        return np.asarray(self.layers.mean(axis=0), dtype=np.float32)  # (n, D)
+    def dim(self) -> int: ...
 
-    def mix(self, weights: Sequence[float], gamma: float = 1.0) -> Vectors:
-        """γ Σ s_j h_j with the weights as they are given."""
-        if len(weights) != len(self.layers):
-            raise ConfigError(f"{len(weights)} mix weights given for {len(self.layers)} layers.")
-        mixed = gamma * np.tensordot(np.asarray(weights, np.float32), self.layers, axes=1)
-        return np.asarray(mixed, dtype=np.float32)  # (n, D)
+    @property
+    def fingerprint(self) -> str:
+        """The same only where the vectors are the same."""
 
-    def __len__(self) -> int:
-        return len(self.words)
+    @property
+    def context_free(self) -> bool:
+        """Whether layer 0 gives a word the same vector in every sentence."""
 
+    @overload
+    def stream(self, items: Iterable[Sentence]) -> Iterator[Embedding]: ...
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """A sentence that has been looked at: its words, and their spans if it was a string."""
-
-    words: list[str]
-    spans: list[tuple[int, int]] | None
+    @overload
+    def stream(
+        self, items: Iterable[Item], *, key: Callable[[Item], Sentence]
+    ) -> Iterator[tuple[Item, Embedding]]: ...
 
 
 class Embedder:
-    """A finished biLM, ready to turn sentences into vectors."""
+    """A finished model, ready to turn sentences into vectors."""
 
-    def __init__(self, checkpoint: Checkpoint, device: str = "auto", precision: str = "float32"):
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: str = "auto",
+        precision: str = "float32",
+        source: str | None = None,
+    ):
         self.device = _device(device)
         self.precision = check_precision(precision, checkpoint.model, self.device)
-        self.checkpoint = checkpoint
+        self.checkpoint, self.source = checkpoint, source
         self.model = checkpoint.model.to(self.device).eval()
-        self.speller = checkpoint.speller()
+        self.reader = checkpoint.need_reader()
 
     @classmethod
     def load(
@@ -92,139 +91,130 @@ class Embedder:
 
         `precision` "int8" is several times as fast on a CPU and off by about a hundredth.
         """
-        return cls(load(source, options=options), device=device, precision=precision)
+        checkpoint = load(source, options=options)
+        return cls(checkpoint, device=device, precision=precision, source=str(source))
+
+    def __repr__(self) -> str:
+        kind = type(self.model).__name__
+        named = "" if self.source is None else f"{self.source!r}, "
+        size = f"{self.n_layers} layers × {self.dim}"
+        return f"<Embedder {named}{kind}, {size}, {self.device}, {self.precision}>"
 
     @property
     def dim(self) -> int:
-        return self.model.config.dim
+        return self.model.dim
 
     @property
     def n_layers(self) -> int:
-        return self.model.config.n_layers
+        return self.model.n_layers
+
+    @property
+    def context_free(self) -> bool:
+        return self.model.context_free
 
     @cached_property
     def fingerprint(self) -> str:
         """Of config, weights, words and precision: it is shared only where vectors agree."""
-        digest = hashlib.sha256(self.model.config.model_dump_json().encode())
-        if self.precision != "float32":
-            digest.update(f"{self.precision} 2".encode())  # the second way of rounding
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.float().cpu().contiguous().numpy().data)
-        if self.speller is self.checkpoint.vocabulary:
-            digest.update("".join(self.checkpoint.vocabulary.lines()).encode())
-        if (dictionary := self.checkpoint.dictionary) is not None:
-            for ids in (dictionary.characters, dictionary.words or {}):
-                digest.update("".join(dictionary_lines(ids)).encode())
-        return digest.hexdigest()
+        return self.checkpoint.fingerprint(self.precision)
 
     def embed(
         self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
     ) -> list[Embedding]:
-        """All sentences at once; strings are tokenised, lists of words are taken as they are."""
-        return self._embed_window(list(_read_all(sentences)), batch_words)
+        """All sentences at once; strings are tokenized, lists of words are taken as they are."""
+        return self._embed_window(list(read_sentences(sentences)), batch_words)
+
+    @overload
+    def stream(
+        self, items: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
+    ) -> Iterator[Embedding]: ...
+
+    @overload
+    def stream(
+        self,
+        items: Iterable[Item],
+        *,
+        key: Callable[[Item], Sentence],
+        batch_words: int = BATCH_WORDS,
+    ) -> Iterator[tuple[Item, Embedding]]: ...
 
     def stream(
-        self, sentences: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
-    ) -> Iterator[Embedding]:
-        """The same one after another, in input order and constant memory."""
-        sized = ((read, len(read.words)) for read in _read_all(sentences))
-        for window in windows(sized, _BATCHES_IN_A_WINDOW * batch_words, _SENTENCES_IN_A_WINDOW):
-            yield from self._embed_window(window, batch_words)
+        self,
+        items: Iterable[Any],
+        *,
+        key: Callable[[Any], Sentence] | None = None,
+        batch_words: int = BATCH_WORDS,
+    ) -> Iterator[Any]:
+        """In input order and constant memory. With `key`, which finds the sentence of an item,
+        each embedding comes with its item."""
+        return in_windows(
+            items,
+            key,
+            lambda sentences: self._embed_window(sentences, batch_words),
+            _BATCHES_IN_A_WINDOW * batch_words,
+            _SENTENCES_IN_A_WINDOW,
+        )
 
     def stateful(self) -> "StatefulRun":
-        """The original programs' behaviour: each row of a batch remembers the row before it."""
-        return StatefulRun(self)
+        """The original programs' behavior: each row of a batch remembers the row before it."""
+        return StatefulRun(StatefulRunner(self.model, self.runner))
 
     @cached_property
-    def engine(self) -> Engine:
+    def runner(self) -> Runner:
         """Made at first use; after that the model's weights must stay as they are."""
-        return Engine(self.model, self.speller, precision=self.precision)
+        return runner_for(self.model, self.reader, precision=self.precision)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, here or in another process, makes an engine of its own."""
-        return {name: value for name, value in self.__dict__.items() if name != "engine"}
+        """A copy, here or in another process, makes a runner of its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "runner"}
 
-    def _embed_window(self, sentences: list[_Words], batch_words: int) -> list[Embedding]:
-        layers = self.engine.embed([s.words for s in sentences], batch_words)
+    def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
+        layers = self.runner.embed([s.words for s in sentences], batch_words)
         return _embeddings(sentences, layers)
 
 
 class StatefulRun:
     """LSTM state carried from batch to batch by row, starting from zero."""
 
-    def __init__(self, embedder: Embedder):
-        self._embedder = embedder
-        self._state = embedder.model.zero_state(0)
+    def __init__(self, runner: StatefulRunner):
+        self._runner = runner
 
     def __enter__(self) -> "StatefulRun":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._state = self._embedder.model.zero_state(0)
+        self._runner.reset()
 
     def embed(self, sentences: Sequence[Sentence]) -> list[Embedding]:
         """One batch: sentence i continues from what row i last read."""
-        read = list(_read_all(sentences))
-        if not read:
-            return []
-        n = len(read)
-        before = _rows(self._state, n)
-        layers, after = self._embedder.engine.embed_on([s.words for s in read], before)
-        self._state = LSTMState(
-            torch.cat([after.h, self._state.h[:, :, n:]], dim=2),
-            torch.cat([after.c, self._state.c[:, :, n:]], dim=2),
-        )
-        return _embeddings(read, layers)
+        read = list(read_sentences(sentences))
+        return _embeddings(read, self._runner.embed([s.words for s in read]))
 
 
-def _rows(state: LSTMState, n: int) -> LSTMState:
-    """The first n rows; rows never used before are zero."""
-    missing = max(0, n - state.h.shape[2])
-    pad = (0, 0, 0, missing)
-    h = torch.nn.functional.pad(state.h[:, :, :n], pad)
-    return LSTMState(h, torch.nn.functional.pad(state.c[:, :, :n], pad))
+def in_windows(
+    items: Iterable[Any],
+    key: Callable[[Any], Sentence] | None,
+    embed: Callable[[list[ReadSentence]], list[Embedding]],
+    max_words: int,
+    max_sentences: int,
+) -> Iterator[Any]:
+    """What every `stream` does: read a window of sentences, embed it, give it out in order; with
+    `key` each embedding comes with its item."""
+    find = key or (lambda item: item)
+    read = ((item, read_sentence(find(item), i)) for i, item in enumerate(checked(items)))
+    sized = ((pair, len(pair[1].words)) for pair in read)
+    for window in windows(sized, max_words, max_sentences):
+        found = embed([sentence for _, sentence in window])
+        if key is None:
+            yield from found
+        else:
+            yield from zip((item for item, _ in window), found, strict=True)
 
 
-def _embeddings(sentences: list[_Words], layers: list[NDArray[Any]]) -> list[Embedding]:
+def _embeddings(sentences: list[ReadSentence], layers: list[NDArray[Any]]) -> list[Embedding]:
     return [
         Embedding(s.words, vectors.astype(np.float32, copy=False), s.spans)
         for s, vectors in zip(sentences, layers, strict=True)
     ]
-
-
-def _read(sentence: object, position: int) -> _Words:
-    if isinstance(sentence, str):
-        tokens = tokenize(sentence)
-        return _Words([t.text for t in tokens], [(t.start, t.end) for t in tokens])
-    if isinstance(sentence, np.ndarray) and sentence.ndim == 1:
-        sentence = sentence.tolist()
-    if not isinstance(sentence, Sequence) or isinstance(sentence, bytes):
-        raise InputError(
-            f"Sentence {position} is a {type(sentence).__name__}; "
-            "expected a string or a list of words."
-        )
-    for i, word in enumerate(sentence):
-        if not isinstance(word, str):
-            raise InputError(
-                f"Sentence {position}, word {i} is a {type(word).__name__} ({word!r}); "
-                "expected a string."
-            )
-    return _Words(list(sentence), None)
-
-
-def read_words(sentences: object) -> list[list[str]]:
-    """The words of every sentence: strings tokenised, lists of words as they are."""
-    return [read.words for read in _read_all(sentences)]
-
-
-def _read_all(sentences: object) -> Iterator[_Words]:
-    if isinstance(sentences, str | bytes):
-        raise InputError("Got one string where a list of sentences is expected: write [text].")
-    if not isinstance(sentences, Iterable):
-        raise InputError(f"Got a {type(sentences).__name__}; expected a list of sentences.")
-    for position, sentence in enumerate(sentences):
-        yield _read(sentence, position)
 
 
 def _device(name: str) -> torch.device:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from elmore.checkpoint.bilm import softmax_of
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.sources import load, save
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.text.batching import batch_words
+from elmore.text.word_reader import WordReader
 from tests.checkpoint.foreign_models import (
     N_ROWS,
     TASK,
@@ -36,15 +37,17 @@ FIXTURE = SHARED / "fixtures" / "allennlp-transformer"
 
 def losses(checkpoint: Checkpoint, sentences: list[list[str]]) -> tuple[float, float, float]:
     """Forward, backward and average loss per target, over every row of the softmax."""
-    softmax, vocabulary = checkpoint.softmax, checkpoint.vocabulary
+    softmax, vocabulary = softmax_of(checkpoint), checkpoint.vocabulary
     assert isinstance(softmax, torch.nn.Linear)
     assert vocabulary is not None
-    batch = batch_words(sentences, checkpoint.speller())
-    rows, index, lengths = (torch.from_numpy(a) for a in (batch.rows, batch.index, batch.lengths))
-    top = checkpoint.model(rows, index, lengths).states.layers[-1]  # (B, T, 2P)
+    batch = checkpoint.need_reader().read(sentences)
+    rows, index, lengths = (
+        torch.from_numpy(a) for a in (batch.spelled, batch.index, batch.lengths)
+    )
+    top = checkpoint.model.run(rows, index, lengths).states.layers[-1]  # (B, T, 2P)
     totals = np.zeros(2)
     for b, words in enumerate(sentences):
-        ids = torch.from_numpy(vocabulary.spell(["<S>", *words, "</S>"]))[:, 0]
+        ids = torch.from_numpy(WordReader(vocabulary).spell(["<S>", *words, "</S>"]))[:, 0]
         forward, backward = top[b, : len(ids)].chunk(2, dim=-1)
         for d, (h, targets) in enumerate(((forward[:-1], ids[1:]), (backward[1:], ids[:-1]))):
             loss = torch.nn.functional.cross_entropy(softmax(h), targets, reduction="sum")
@@ -75,7 +78,7 @@ def test_the_reference_transformer_gives_its_recorded_losses():
     story = json.loads((FIXTURE / "transformer_elmo.json").read_text("utf-8"))
     expected = np.load(FIXTURE / "transformer_elmo.npz")
     sentences = [marked[1:-1] for marked in story["sentences"]]
-    checkpoint = load(FIXTURE / "model.tar.gz", softmax=True)
+    checkpoint = load(FIXTURE / "model.tar.gz", heads=True)
     assert checkpoint.vocabulary is not None
     assert checkpoint.vocabulary.words[:2] == ["<UNK>", "<S>"]
     found = losses(checkpoint, sentences)
@@ -118,7 +121,7 @@ VARIETIES: dict[str, dict[str, Any]] = {
 def test_random_transformers_agree_with_the_oracle(tmp_path: Path, variety: str, old: bool):
     config = VARIETIES[variety]
     W = make_transformer(tmp_path / "model", config, old=old)
-    checkpoint = load(tmp_path / "model", softmax=True)
+    checkpoint = load(tmp_path / "model", heads=True)
     sentences = [words for words in SENTENCES if words]
     for words, found in zip(sentences, Embedder(checkpoint).embed(sentences), strict=True):
         truth = transformer_elmo.layers(W, config, words)
@@ -140,8 +143,8 @@ def test_a_config_with_comments_and_last_commas_is_read(tmp_path: Path):
 
 def test_the_softmax_is_read_only_when_asked_for(tmp_path: Path):
     make_transformer(tmp_path / "model")
-    assert load(tmp_path / "model").softmax is None
-    softmax = load(tmp_path / "model", softmax=True).softmax
+    assert softmax_of(load(tmp_path / "model")) is None
+    softmax = softmax_of(load(tmp_path / "model", heads=True))
     assert isinstance(softmax, torch.nn.Linear)
     assert softmax.out_features == N_ROWS
 

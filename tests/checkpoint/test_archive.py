@@ -15,6 +15,7 @@ import pytest
 
 from elmore.checkpoint import archive as archive_module
 from elmore.checkpoint.archive import is_archive, unpacked
+from elmore.checkpoint.bilm import softmax_of
 from elmore.checkpoint.sources import load, save
 from elmore.embedder import Embedder
 from elmore.errors import FormatError
@@ -226,7 +227,7 @@ def test_a_zip_of_hdf5_options_and_vocabulary_is_a_model(tmp_path: Path, inside:
 
 def test_a_native_folder_may_be_packed_too(tmp_path: Path):
     make_transformer(tmp_path / "model")
-    save(load(tmp_path / "model", softmax=True), tmp_path / "native")
+    save(load(tmp_path / "model", heads=True), tmp_path / "native")
     packed = pack_tar(tmp_path / "native", tmp_path / "native.tar.gz")
     assert Embedder.load(packed).fingerprint == Embedder.load(tmp_path / "model").fingerprint
-    assert load(packed, softmax=True).softmax is not None
+    assert softmax_of(load(packed, heads=True)) is not None

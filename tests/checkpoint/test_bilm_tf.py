@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import nn
 
+from elmore.checkpoint.bilm import softmax_of
 from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.sources import find_source, load, save
 from elmore.checkpoint.tensor_bundle import TensorBundle, latest_checkpoint
 from elmore.embedder import Embedder
 from elmore.errors import FormatError
-from elmore.text.batching import batch_words
+from elmore.models.bilm import without_marks
 from tests.checkpoint.foreign_models import make_bilm_tf, pack_zip, tf_name
 from tests.checkpoint.table_writer import block, float_entries, table
 from tests.oracle import lstm_elmo
@@ -47,14 +48,14 @@ def test_random_checkpoints_agree_with_the_oracle(tmp_path: Path, variety: str):
     options = VARIETIES[variety]
     W = make_bilm_tf(tmp_path / "run", options, vocab_size=len(WORDS))
     (tmp_path / "run" / "vocab.txt").write_text("".join(w + "\n" for w in WORDS), "utf-8")
-    checkpoint = load(tmp_path / "run", softmax=True)
+    checkpoint = load(tmp_path / "run", heads=True)
     for words, found in zip(SENTENCES, Embedder(checkpoint).embed(SENTENCES), strict=True):
         truth, _ = lstm_elmo.layers(W, options, words, vocab=WORDS)
         np.testing.assert_allclose(found.layers, truth, rtol=0, atol=5e-6)
-    assert isinstance(checkpoint.softmax, nn.Linear)
-    np.testing.assert_array_equal(checkpoint.softmax.weight.numpy(), W["softmax/W"])
-    np.testing.assert_array_equal(checkpoint.softmax.bias.numpy(), W["softmax/b"])
-    assert load(tmp_path / "run").softmax is None
+    assert isinstance(softmax_of(checkpoint), nn.Linear)
+    np.testing.assert_array_equal(softmax_of(checkpoint).weight.numpy(), W["softmax/W"])
+    np.testing.assert_array_equal(softmax_of(checkpoint).bias.numpy(), W["softmax/b"])
+    assert softmax_of(load(tmp_path / "run")) is None
 
 
 def test_three_layers_agree_in_float64(tmp_path: Path):
@@ -62,9 +63,9 @@ def test_three_layers_agree_in_float64(tmp_path: Path):
     options = options_with(lstm={"n_layers": 3})
     W = make_bilm_tf(tmp_path / "run", options)
     checkpoint = load(tmp_path / "run")
-    batch = batch_words([SENTENCES[3]], checkpoint.speller())
-    inputs = (torch.from_numpy(a) for a in (batch.rows, batch.index, batch.lengths))
-    found = checkpoint.model.double()(*inputs).states.without_marks().layers[:, 0]
+    batch = checkpoint.need_reader().read([SENTENCES[3]])
+    inputs = (torch.from_numpy(a) for a in (batch.spelled, batch.index, batch.lengths))
+    found = without_marks(checkpoint.model.double().run(*inputs).states).layers[:, 0]
     truth, _ = lstm_elmo.layers(W, options, SENTENCES[3])
     np.testing.assert_allclose(found.numpy(), truth, rtol=0, atol=1e-12)
 
@@ -106,7 +107,7 @@ def test_one_layer_is_named_without_a_stack_around_it(tmp_path: Path):
 
 def test_it_becomes_hdf5_and_native_bit_by_bit(tmp_path: Path):
     make_bilm_tf(tmp_path / "run")
-    checkpoint = load(tmp_path / "run", softmax=True)
+    checkpoint = load(tmp_path / "run", heads=True)
     save(checkpoint, tmp_path / "weights.hdf5")
     save(checkpoint, tmp_path / "native")
     hdf5 = read_hdf5(tmp_path / "weights.hdf5", tmp_path / "options.json")

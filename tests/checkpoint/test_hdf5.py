@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint, softmax_of
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.native import read_native, write_native
 from elmore.embedder import Embedder
@@ -184,7 +184,7 @@ def test_through_native_and_back_the_bits_stay(tmp_path: Path):
     lstm_elmo.write_hdf5(softmax, table)
     first = read_hdf5(tiny.weights, tiny.options_path, vocabulary=vocabulary, softmax=softmax)
     write_native(first, tmp_path / "native")
-    native = read_native(tmp_path / "native", softmax=True)
+    native = read_native(tmp_path / "native", heads=True)
     again = [tmp_path / name for name in ("again.hdf5", "again.json", "again_softmax.hdf5")]
     write_hdf5(native, *again)
     assert_same_file(tiny.weights, again[0])
@@ -197,7 +197,7 @@ def test_through_native_and_back_the_bits_stay(tmp_path: Path):
 def test_a_model_born_here_says_all_its_options(tmp_path: Path):
     words = CharCNNConfig(filters=((1, 4), (2, 5)), dim=6, n_highway=0)
     context = LSTMConfig(dim=6, cell_dim=7, cell_clip=None, forget_bias=0.5, dropout=0.1)
-    checkpoint = Checkpoint(BiLM(BiLMConfig(words=words, context=context)).eval())
+    checkpoint = bilm_checkpoint(BiLM(BiLMConfig(words=words, context=context)).eval())
     weights, options = tmp_path / "w.hdf5", tmp_path / "o.json"
     write_hdf5(checkpoint, weights, options, tmp_path / "none.hdf5")
     said = json.loads(options.read_text())
@@ -218,7 +218,7 @@ def test_an_option_changed_since_is_said_anew(tmp_path: Path):
     )
     model = BiLM(config)
     model.load_state_dict(first.model.state_dict())
-    write_hdf5(Checkpoint(model, options=first.options), tmp_path / "w", tmp_path / "o", None)
+    write_hdf5(bilm_checkpoint(model, options=first.options), tmp_path / "w", tmp_path / "o", None)
     said = json.loads((tmp_path / "o").read_text())
     assert said == {**tiny.options, "lstm": {**tiny.options["lstm"], "cell_clip": 2.5}}
 
@@ -227,10 +227,10 @@ def test_the_softmax_is_written_when_there_is_one(tmp_path: Path):
     tiny = make(tmp_path)
     softmax = nn.Linear(8, len(WORDS))
     model = read_hdf5(tiny.weights, tiny.options_path).model
-    checkpoint = Checkpoint(model, Vocabulary(WORDS), softmax)
+    checkpoint = bilm_checkpoint(model, vocabulary=Vocabulary(WORDS), softmax=softmax)
     paths = [tmp_path / name for name in ("w.hdf5", "o.json", "s.hdf5")]
     write_hdf5(checkpoint, *paths)
-    again = read_hdf5(*paths[:2], softmax=paths[2]).softmax
+    again = softmax_of(read_hdf5(*paths[:2], softmax=paths[2]))
     assert again is not None
     assert torch.equal(again.weight, softmax.weight)
     assert torch.equal(again.bias, softmax.bias)

@@ -125,7 +125,7 @@ def test_spoiled_files(tmp_path: Path, model: str):
         raw, refused = path.read_bytes(), 0
         for spoilt in spoiled(raw, rng, 240 // len(files)):
             path.write_bytes(spoilt)
-            refused += refusal(lambda: load(tmp_path / "model", softmax=True)) is not None
+            refused += refusal(lambda: load(tmp_path / "model", heads=True)) is not None
         path.write_bytes(raw)
         assert refused, name
     assert refusal(lambda: load(tmp_path / "model")) is None

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmore.checkpoint import native
+from elmore.checkpoint.bilm import bilm_checkpoint, softmax_of
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.native import read_native, write_native
@@ -27,7 +28,12 @@ from tests.tiny_models import WORDS, make
 def checkpoint(tmp_path: Path) -> Checkpoint:
     tiny = make(tmp_path / "source")
     model = read_hdf5(tiny.weights, tiny.options_path)
-    return Checkpoint(model.model, Vocabulary(WORDS), nn.Linear(8, len(WORDS)), model.options)
+    return bilm_checkpoint(
+        model.model,
+        vocabulary=Vocabulary(WORDS),
+        softmax=nn.Linear(8, len(WORDS)),
+        options=model.options,
+    )
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def complaint(folder: Path, *, softmax: bool = False) -> str:
 
 
 def test_everything_comes_back(checkpoint: Checkpoint, folder: Path):
-    again = read_native(folder, softmax=True)
+    again = read_native(folder, heads=True)
     assert again.model.config == checkpoint.model.config
     assert again.options == checkpoint.options
     assert again.vocabulary is not None
@@ -52,15 +58,15 @@ def test_everything_comes_back(checkpoint: Checkpoint, folder: Path):
     before, after = checkpoint.model.state_dict(), again.model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    assert checkpoint.softmax is not None
-    assert again.softmax is not None
-    assert torch.equal(checkpoint.softmax.weight, again.softmax.weight)
+    assert softmax_of(checkpoint) is not None
+    assert softmax_of(again) is not None
+    assert torch.equal(softmax_of(checkpoint).weight, softmax_of(again).weight)
     assert not any(p.requires_grad for p in again.model.parameters())
     assert not again.model.training
 
 
 def test_the_softmax_is_read_only_when_asked_for(folder: Path):
-    assert read_native(folder).softmax is None
+    assert softmax_of(read_native(folder)) is None
 
 
 def test_half_precision_weights_are_read_as_single(folder: Path):
@@ -242,12 +248,12 @@ def test_a_softmax_that_does_not_fit(folder: Path):
     path = folder / "softmax.safetensors"
     save_file({"weight": torch.zeros(9, 7), "bias": torch.zeros(9)}, path)
     assert "'weight' has shape (9, 7), but its config calls for (9, 8)" in complaint(
-        folder, softmax=True
+        folder, heads=True
     )
     save_file({"weight": torch.zeros(9, 8)}, path)
-    assert "holds ['weight']; expected 'bias' and 'weight'" in complaint(folder, softmax=True)
+    assert "holds ['weight']; expected 'bias' and 'weight'" in complaint(folder, heads=True)
     save_file({"weight": torch.zeros(4, 8), "bias": torch.zeros(4)}, path)
-    assert "9 words, but the model's softmax has 4 rows" in complaint(folder, softmax=True)
+    assert "9 words, but the model's softmax has 4 rows" in complaint(folder, heads=True)
 
 
 @pytest.mark.parametrize(("bad", "said"), [(float("nan"), "infinite or none"), (None, "I64")])

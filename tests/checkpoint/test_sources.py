@@ -9,6 +9,7 @@ import pytest
 from torch import nn
 
 from elmore.checkpoint import sources
+from elmore.checkpoint.bilm import bilm_checkpoint, softmax_of
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.sources import Source, find_source, load, save
@@ -25,7 +26,12 @@ def tiny(tmp_path: Path) -> Tiny:
 
 def full(tiny: Tiny) -> Checkpoint:
     read = read_hdf5(tiny.weights, tiny.options_path)
-    return Checkpoint(read.model, Vocabulary(WORDS), nn.Linear(8, len(WORDS)), read.options)
+    return bilm_checkpoint(
+        read.model,
+        vocabulary=Vocabulary(WORDS),
+        softmax=nn.Linear(8, len(WORDS)),
+        options=read.options,
+    )
 
 
 def complaint(source: str | Path, kind: type[ElmoreError]) -> str:
@@ -110,10 +116,10 @@ def test_what_is_saved_can_be_loaded(tiny: Tiny, tmp_path: Path, target: str):
     written = save(checkpoint, tmp_path / target)
     assert len(written) == 4
     assert all(path.is_file() for path in written)
-    again = load(tmp_path / target, softmax=True)
+    again = load(tmp_path / target, heads=True)
     assert again.vocabulary is not None
     assert again.vocabulary.words == WORDS
-    assert again.softmax is not None
+    assert softmax_of(again) is not None
     assert again.options == checkpoint.options
     for a, b in zip(
         Embedder(again).embed(SENTENCES), Embedder(checkpoint).embed(SENTENCES), strict=True

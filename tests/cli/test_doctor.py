@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from elmore import __version__
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.sources import save
 from elmore.cli import doctor
 from elmore.cli.main import main
 from elmore.embedder import Embedder
-from elmore.engine.engine import describe
+from elmore.engine.runner import describe
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.transformer import TransformerConfig
@@ -63,7 +63,7 @@ def test_files_vocabulary_and_softmax_are_found(tmp_path: Path):
     assert found.input == "words, a table of 9"
     assert (found.format, found.n_words, found.has_softmax) == ("hdf5", 9, False)
     assert [path.name for path in found.files] == ["weights.hdf5", "options.json", "vocab.txt"]
-    checkpoint = Checkpoint(Embedder.load(model.weights).model, softmax=torch.nn.Linear(8, 4))
+    checkpoint = bilm_checkpoint(Embedder.load(model.weights).model, softmax=torch.nn.Linear(8, 4))
     save(checkpoint, tmp_path / "native")
     found = doctor.examine(str(tmp_path / "native"))
     assert (found.n_words, found.has_softmax, found.fingerprint) == (None, True, None)
@@ -72,7 +72,7 @@ def test_files_vocabulary_and_softmax_are_found(tmp_path: Path):
 def test_the_published_model_has_its_published_number_of_parameters():
     with torch.device("meta"):
         model = BiLM(BiLMConfig())
-    assert doctor._parameters(Checkpoint(model)) == 93_600_848
+    assert doctor._parameters(bilm_checkpoint(model)) == 93_600_848
 
 
 def test_words_beside_their_spelling_are_described():

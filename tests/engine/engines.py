@@ -2,14 +2,15 @@
 
 import torch
 
+from elmore.checkpoint.bilm import bilm_of
 from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.engine.engine import Engine
 from elmore.engine.kernel import Kernel, NoKernel, load_kernel
 from elmore.engine.native_lstm import Precision
+from elmore.engine.runner import Runner, runner_for
 from elmore.kernel_files import kernel_paths
+from elmore.models.bilm import without_marks
 from elmore.models.layers import LayerStates
 from elmore.nn.lstm import LSTMState
-from elmore.text.batching import batch_words
 
 KERNELS: dict[str, Kernel] = {
     name: kernel
@@ -19,17 +20,19 @@ KERNELS: dict[str, Kernel] = {
 ENGINES = ["torch", *KERNELS]
 
 
-def engine(checkpoint: Checkpoint, name: str, precision: Precision = "float32") -> Engine:
+def engine(checkpoint: Checkpoint, name: str, precision: Precision = "float32") -> Runner:
     kernel = KERNELS.get(name, NoKernel("PyTorch is asked for"))
-    return Engine(checkpoint.model, checkpoint.speller(), precision=precision, kernel=kernel)
+    return runner_for(
+        checkpoint.model, checkpoint.need_reader(), precision=precision, kernel=kernel
+    )
 
 
 def by_module(
     checkpoint: Checkpoint, sentences: list[list[str]], state: LSTMState | None = None
 ) -> tuple[LayerStates, LSTMState | None]:
     """The model's own forward pass: what every engine must equal."""
-    batch = batch_words(sentences, checkpoint.speller())
-    tensors = [torch.from_numpy(a) for a in (batch.rows, batch.index, batch.lengths)]
+    batch = checkpoint.need_reader().read(sentences)
+    tensors = [torch.from_numpy(a) for a in (batch.spelled, batch.index, batch.lengths)]
     with torch.inference_mode():
-        output = checkpoint.model(*tensors, state)
-    return output.states.without_marks(), output.state
+        output = bilm_of(checkpoint).run(*tensors, state)
+    return without_marks(output.states), output.state

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.embedder import Embedder
-from elmore.engine.engine import check_precision, describe
 from elmore.engine.kernel import NoKernel
+from elmore.engine.runner import check_precision, describe
 from elmore.errors import ConfigError
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -226,7 +227,7 @@ def middling() -> Checkpoint:
     torch.manual_seed(0)
     words = CharCNNConfig(filters=((1, 32), (2, 32), (3, 64)), n_highway=1, dim=64)
     model = BiLM(BiLMConfig(words=words, context=LSTMConfig(dim=64, cell_dim=256)))
-    return Checkpoint(model.requires_grad_(False).eval())
+    return bilm_checkpoint(model.requires_grad_(False).eval())
 
 
 @pytest.mark.skipif(not KERNELS, reason="no kernel was built here")

@@ -33,7 +33,7 @@ from elmore import Embedder
 
 elmo = Embedder.load(sys.argv[1])
 elmo.embed([["a"]])
-elmo.engine._lock.acquire()  # as by another thread that is embedding now
+elmo.runner._lock.acquire()  # as by another thread that is embedding now
 child = os.fork()
 if not child:
     elmo.embed([["My", "bank"]])

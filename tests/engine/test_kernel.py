@@ -9,9 +9,9 @@ import torch
 
 from elmore import kernel_files
 from elmore.embedder import Embedder
-from elmore.engine.engine import Engine
 from elmore.engine.kernel import Kernel, NoKernel, find_kernel
 from elmore.engine.native_linear import NativeLinear
+from elmore.engine.runner import runner_for
 from elmore.kernel_files import SOURCES, build, kernel_paths
 from tests.engine.engines import KERNELS
 from tests.tiny_models import SENTENCES, Tiny
@@ -35,7 +35,7 @@ def test_without_a_compiler_nothing_is_built_and_torch_runs(
     assert isinstance(found, NoKernel)
     assert "no C++ compiler" in found.reason
     embedder = Embedder.load(tiny.weights, device="cpu")
-    layers = Engine(embedder.model, embedder.speller, kernel=found).embed(SENTENCES)
+    layers = runner_for(embedder.model, embedder.reader, kernel=found).embed(SENTENCES)
     for ours, other in zip(layers, embedder.embed(SENTENCES), strict=True):
         np.testing.assert_allclose(ours, other.layers, rtol=0, atol=1e-5)
 

@@ -7,7 +7,7 @@ import torch
 from elmore.engine.lru_rows import LruRows
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
-from elmore.text.characters import ByteSpeller
+from elmore.text.byte_reader import ByteReader
 from tests.engine.engines import KERNELS
 
 CONFIG = CharCNNConfig(filters=((1, 4), (2, 6), (7, 30)), n_highway=2, dim=8)
@@ -20,7 +20,7 @@ def spelling(config: CharCNNConfig = CONFIG) -> CharCNN:
 
 
 def expected(module: CharCNN, words: list[str]) -> torch.Tensor:
-    vectors: torch.Tensor = module(torch.from_numpy(ByteSpeller().spell(words)))
+    vectors: torch.Tensor = module(torch.from_numpy(ByteReader().spell(words)))
     return vectors
 
 
@@ -44,26 +44,26 @@ def test_the_oldest_words_make_room():
 )
 def test_look_ups_are_the_convolutions(config: CharCNNConfig, kernel):  # type: ignore[no-untyped-def]
     module = spelling(config)
-    found = WordVectors(module, 8, ByteSpeller(), kernel)(WORDS)
+    found = WordVectors(module, 8, ByteReader(), kernel)(WORDS)
     torch.testing.assert_close(found, expected(module, WORDS), rtol=0, atol=1e-5)
 
 
 def test_look_ups_in_double_precision_are_exact():
     module = spelling().double()
-    found = WordVectors(module, 8, ByteSpeller())(WORDS)
+    found = WordVectors(module, 8, ByteReader())(WORDS)
     torch.testing.assert_close(found, expected(module, WORDS), rtol=0, atol=1e-13)
 
 
 def test_a_large_alphabet_keeps_its_convolutions():
     module = spelling(CONFIG.model_copy(update={"n_characters": 2000}))
-    vectors = WordVectors(module, 8, ByteSpeller())
+    vectors = WordVectors(module, 8, ByteReader())
     assert vectors._look_ups is None
     torch.testing.assert_close(vectors(WORDS), expected(module, WORDS), rtol=0, atol=1e-5)
 
 
 def test_a_full_table_stays_in_its_bounds_and_right():
     module = spelling()
-    vectors = WordVectors(module, 8, ByteSpeller(), n_bytes=32 * 8 * 4)
+    vectors = WordVectors(module, 8, ByteReader(), n_bytes=32 * 8 * 4)
     rng = np.random.default_rng(0)
     for size in (10, 32, 31, 5, 200, 1, 32):
         words = [WORDS[i] for i in rng.permutation(len(WORDS))[:size]]
@@ -73,7 +73,7 @@ def test_a_full_table_stays_in_its_bounds_and_right():
 
 
 def test_a_failure_leaves_no_row_that_was_never_filled():
-    class Fails(ByteSpeller):
+    class Fails(ByteReader):
         """Once."""
 
         failed = False

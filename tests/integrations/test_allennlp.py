@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.sources import load, save
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
@@ -274,7 +274,7 @@ def test_dropout_is_on_the_mix_and_in_training_only(model: Model) -> None:
 def test_the_bilms_own_dropout_stays_off(tmp_path: Path) -> None:
     words = CharCNNConfig(char_dim=4, filters=((1, 4), (2, 8)), n_highway=1, dim=8)
     context = LSTMConfig(dim=8, cell_dim=16, dropout=0.5)
-    save(Checkpoint(BiLM(BiLMConfig(words=words, context=context))), tmp_path / "native")
+    save(bilm_checkpoint(BiLM(BiLMConfig(words=words, context=context))), tmp_path / "native")
     elmo = Elmo(None, tmp_path / "native", 1, requires_grad=True, dropout=0.0)
     ids = batch_to_ids(BATCH)
     evaluated = elmo.eval()(ids)["elmo_representations"][0]
@@ -305,7 +305,7 @@ def test_the_wrong_number_of_characters_names_both(short_words: Model) -> None:
 def test_a_transformer_mixes_as_well_but_remembers_nothing(tmp_path: Path) -> None:
     words = CharCNNConfig(char_dim=4, filters=((1, 4), (2, 8)), n_highway=1, dim=8)
     context = TransformerConfig(dim=8, ff_dim=16, n_layers=2, n_heads=2)
-    save(Checkpoint(BiLM(BiLMConfig(words=words, context=context))), tmp_path / "native")
+    save(bilm_checkpoint(BiLM(BiLMConfig(words=words, context=context))), tmp_path / "native")
     elmo = Elmo(None, tmp_path / "native", 1, dropout=0.0)
     mixed = elmo(batch_to_ids(BATCH))["elmo_representations"][0]
     for row, e in zip(mixed, Embedder.load(tmp_path / "native").embed(BATCH), strict=True):

@@ -38,7 +38,7 @@ def test_every_way_in_goes_with_every_context(way_in: str, context: str):
     assert BiLMConfig.model_validate_json(config.model_dump_json()) == config
     model = BiLM(config).train()
     rows = torch.randint(9, (5, ROW_LENGTH.get(way_in, 50)))
-    output = model(rows, torch.randint(5, (3, 6)), torch.tensor([6, 2, 4]))
+    output = model.run(rows, torch.randint(5, (3, 6)), torch.tensor([6, 2, 4]))
     assert output.states.layers.shape == (3, 3, 6, 16)
     assert (output.state is None) == (context == "transformer")
     output.states.layers[:, output.states.mask].square().sum().backward()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmore.nn import char_cnn
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
-from elmore.text.characters import ByteSpeller
+from elmore.text.byte_reader import ByteReader
 from tests.oracle import lstm_elmo
 
 CONFIG = CharCNNConfig(char_dim=4, filters=((1, 3), (2, 4), (7, 5)), n_highway=1, dim=6)
@@ -35,7 +35,7 @@ def full_width(module: CharCNN, rows: Tensor) -> Tensor:
 
 
 def spelled(words: list[str], max_characters: int = 50) -> Tensor:
-    return torch.from_numpy(ByteSpeller(max_characters).spell(words))
+    return torch.from_numpy(ByteReader(max_characters).spell(words))
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.nn.max_conv import max_convolution, word_groups
-from elmore.text.characters import ByteSpeller
+from elmore.text.byte_reader import ByteReader
 
 WORDS = ["a", "", "the", "bank", "x" * 9, "x" * 30, "straße", "<S>", "</S>", "qu'il", "Zürich"]
 CONFIG = CharCNNConfig(
@@ -14,7 +14,7 @@ CONFIG = CharCNNConfig(
 
 
 def rows(words: list[str] = WORDS) -> Tensor:
-    return torch.from_numpy(ByteSpeller(CONFIG.max_characters).spell(words))
+    return torch.from_numpy(ByteReader(CONFIG.max_characters).spell(words))
 
 
 def gradients(cnn: CharCNN, maxima: Tensor) -> list[Tensor]:

@@ -89,7 +89,7 @@ def test_several_rows_read_every_sentence_between_them(tmp_path: Path):
 
 def test_a_word_of_a_batch_is_spelled_once(tmp_path: Path):
     batch = next(iter(row_batches(corpus(tmp_path), rows=8, steps=20)))
-    assert len(np.unique(batch.rows, axis=0)) == len(batch.rows)
+    assert len(np.unique(batch.spelled, axis=0)) == len(batch.spelled)
 
 
 def test_words_outside_the_vocabulary_are_to_be_predicted_as_unknown(tmp_path: Path):

@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, Weights
     lstm_elmo.write_hdf5(folder / "softmax.hdf5", softmax)
     (folder / "options.json").write_text(json.dumps(OPTIONS))
     (folder / "vocab.txt").write_text("".join(w + "\n" for w in WORDS), encoding="utf-8")
-    return load(folder / "weights.hdf5", softmax=True), {**W, **softmax}
+    return load(folder / "weights.hdf5", heads=True), {**W, **softmax}
 
 
 def log_probs(W: Weights, words: list[str], state: Any = None) -> tuple[float, float, Any]:
@@ -111,7 +111,7 @@ def test_carried_state_is_the_oracles_over_one_row(model: tuple[Checkpoint, Weig
 def carried(checkpoint: Checkpoint, sentences: list[list[str]]):
     lm = language_model(checkpoint, "model").eval()
     assert checkpoint.vocabulary is not None
-    speller = checkpoint.speller()
+    speller = checkpoint.need_reader()
     return perplexity(lm, checkpoint.vocabulary, sentences, speller=speller, carry=True)
 
 

@@ -58,7 +58,7 @@ def run(files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def score(source: Path, text: Path) -> Any:
     sentences = read_sentences(text, ReadingConfig())
-    return summarize(evaluate(load(source, softmax=True), sentences, str(source)))
+    return summarize(evaluate(load(source, heads=True), sentences, str(source)))
 
 
 # Learning -----------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_the_run_folder_means_its_best_checkpoint(run: Path, tmp_path: Path):
 def test_hdf5_made_of_a_run_has_its_softmax_and_evaluates_the_same(
     run: Path, files: list[Path], tmp_path: Path
 ):
-    written = save(load(run, softmax=True), tmp_path / "model.hdf5")
+    written = save(load(run, heads=True), tmp_path / "model.hdf5")
     assert [path.name for path in written] == [
         "model.hdf5", "options.json", "model_softmax.hdf5", "vocab.txt",
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_an_adaptive_softmax_is_trained_saved_resumed_and_evaluated(
     for steps in (2, 4):
         changed = config(*settings, f"loop.steps={steps}")
         pretrain(files, tmp_path / "run", changed, resume=True)
-    assert isinstance(load(tmp_path / "run", softmax=True).softmax, AdaptiveSoftmax)
+    assert isinstance(load(tmp_path / "run", heads=True).softmax, AdaptiveSoftmax)
     assert 2 < score(tmp_path / "run", files[0]).average < 60
 
 
@@ -202,7 +202,7 @@ def test_a_source_with_a_softmax_is_begun_with_bit_for_bit(
 
 def without_softmax(run: Path, folder: Path) -> Path:
     folder.mkdir()
-    for path in save(load(run, softmax=True), folder / "weights.hdf5")[2:]:
+    for path in save(load(run, heads=True), folder / "weights.hdf5")[2:]:
         path.unlink()
     return folder / "weights.hdf5"
 
@@ -223,9 +223,9 @@ def test_without_one_the_new_softmax_learns_alone_first(
     settings += ["loop.optimizer.weight_decay=0.1"] if optimizer == "adamw" else []
     folder = tmp_path / "more"
     pretrain(files, folder, config(*settings, "loop.steps=1"), source=source)
-    softmax = load(folder, softmax=True).softmax.weight.clone()
+    softmax = load(folder, heads=True).softmax.weight.clone()
     pretrain(files, folder, config(*settings, "loop.steps=3"), source=source, resume=True)
-    after = load(folder, softmax=True)
+    after = load(folder, heads=True)
     assert all(torch.equal(after.model.state_dict()[name], w) for name, w in before.items())
     assert not torch.equal(after.softmax.weight, softmax)
     source.unlink()  # a run that has begun needs its source no more
@@ -358,7 +358,7 @@ def test_a_million_words_on_one_line_are_counted_and_trained_on(tmp_path: Path):
 
 
 def test_write_native_and_the_runs_checkpoints_are_one_format(run: Path, tmp_path: Path):
-    write_native(load(run, softmax=True), tmp_path / "model")
+    write_native(load(run, heads=True), tmp_path / "model")
     names = {path.name for path in checkpoints(run)[-1].iterdir()}
     assert names - {"training.pt"} == {path.name for path in (tmp_path / "model").iterdir()}
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from elmore.checkpoint import sources
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
 from elmore.pretrain.pretrain import pretrain
@@ -133,7 +133,7 @@ def test_numbers_beyond_float16_are_refused(script: ModuleType, run: Path):
     first = next(checkpoint.model.parameters())
     first.data[0] = 1e5
     with pytest.raises(FormatError, match="too large for float16"):
-        script.halved(Checkpoint(checkpoint.model))
+        script.halved(bilm_checkpoint(checkpoint.model))
 
 
 def test_wrong_figures_are_named(script: ModuleType, tmp_path: Path):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 import pytest
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.serve.batcher import Batcher, Sentences
 from elmore.serve.config import ServeConfig
 from elmore.serve.metrics import Metrics

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmore.embedder import Embedding
+from elmore.embedding import Embedding
 from elmore.errors import ConfigError, FormatError
 from elmore.store.projection import Projection
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from elmore.embedder import Embedder, Embedding
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store import fill as filling

@@ -8,7 +8,8 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from elmore.embedder import Embedder, Embedding
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding
 
 L, D = 3, 8
 

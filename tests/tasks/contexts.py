@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from elmore.embedder import Embedding
+from elmore.embedding import Embedding
 
 D = 6
 

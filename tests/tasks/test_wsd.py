@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from elmore.embedder import Embedder, Embedding
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding
 from elmore.errors import ConfigError, InputError
 from elmore.tasks.nearest_sense import by_mean, by_nearest
 from elmore.tasks.readers.raganato import SenseUse

@@ -6,6 +6,7 @@ import pytest
 
 from elmore.errors import FormatError
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_reader import WordReader
 
 MARKS = ["<S>", "</S>", "<UNK>"]
 
@@ -34,8 +35,9 @@ def test_ids_are_line_numbers_and_strangers_are_unknown(tmp_path: Path):
     assert len(vocabulary) == 5
     assert "bank" in vocabulary
     assert "Bank" not in vocabulary
-    assert vocabulary.spell(["bank", "Bank"]).tolist() == [[4], [2]]
-    assert vocabulary.spell([]).shape == (0, 1)
+    reader = WordReader(vocabulary)
+    assert reader.spell(["bank", "Bank"]).tolist() == [[4], [2]]
+    assert reader.spell([]).shape == (0, 1)
 
 
 def test_marks_may_stand_anywhere(tmp_path: Path):

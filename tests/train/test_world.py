@@ -24,7 +24,7 @@ from elmore.nn.softmax import (
 )
 from elmore.pretrain.batches import RowBatch, sentence_batch
 from elmore.pretrain.objective import BiLMObjective
-from elmore.text.characters import ByteSpeller
+from elmore.text.byte_reader import ByteReader
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig, OptimizerConfig
@@ -34,7 +34,7 @@ from tests.pretrain.tiny_runs import LSTM, TRANSFORMER, loopback
 
 WORDS = [f"w{i}" for i in range(25)]
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", *WORDS])
-SPELLER = ByteSpeller(12)
+SPELLER = ByteReader(12)
 STEPS, ROWS, T = 4, 4, 5
 # An eps above rounding: Adam divides by it, and makes a whole step of a gradient that is rounding.
 ADAMW = AdamWConfig(lr=1e-2, weight_decay=0.1, eps=1e-5)

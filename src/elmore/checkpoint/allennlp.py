@@ -12,11 +12,10 @@ from pydantic import Field, PositiveInt, ValidationError
 from torch import Tensor, nn
 
 from elmore.checkpoint.allennlp_task import CHAR_TABLE, read_task
+from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
 from elmore.checkpoint.checkpoint import (
     Checkpoint,
     build_model,
-    build_softmax,
-    check_vocabulary,
 )
 from elmore.checkpoint.loose_json import read_loose_json
 from elmore.checkpoint.torch_blocks import (
@@ -31,7 +30,7 @@ from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.transformer import TransformerConfig
-from elmore.text.characters import N_CHARACTER_IDS
+from elmore.text.byte_reader import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY = "config.json", Path("vocabulary") / "tokens.txt"
@@ -53,14 +52,14 @@ def weights_of(folder: Path) -> Path | None:
     return next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
 
 
-def read_allennlp(folder: Path, *, softmax: bool = False) -> Checkpoint:
-    """Whichever ELMo is in it; the softmax of a language model only when asked for."""
+def read_allennlp(folder: Path, *, heads: bool = False) -> Checkpoint:
+    """Whichever ELMo is in it; the heads of a language model only when asked for."""
     weights = weights_of(folder)
     assert weights is not None
     config = read_loose_json(folder / CONFIG)
     tensors = TorchTensors(read_torch_file(weights), str(weights))
     if _POSITIONS in tensors:
-        return _read_transformer(folder, config, tensors, softmax)
+        return _read_transformer(folder, config, tensors, heads)
     tables = sorted(name for name in tensors.tensors if name.endswith(CHAR_TABLE))
     if len(tables) == 1:
         return read_task(folder, config, tensors, tables[0].removesuffix(CHAR_TABLE))
@@ -97,7 +96,7 @@ class _ContextSection(Foreign):
 
 
 def _read_transformer(
-    folder: Path, config: dict[str, Any], tensors: TorchTensors, softmax: bool
+    folder: Path, config: dict[str, Any], tensors: TorchTensors, heads: bool
 ) -> Checkpoint:
     embedder = _embedder_name(tensors)
     shape = _transformer_config(folder / CONFIG, config, tensors, embedder)
@@ -108,10 +107,10 @@ def _read_transformer(
     by_word = config["model"].get("num_samples") is not None
     n_words = _softmax_rows(tensors, by_word)
     dim = shape.context.dim
-    output = _read_softmax(tensors, n_words, dim, by_word) if softmax and n_words else None
+    output = _read_softmax(tensors, n_words, dim, by_word) if heads and n_words else None
     words = _read_vocabulary(folder / VOCABULARY, n_words)
-    check_vocabulary(words, model, output, str(folder / VOCABULARY))
-    return Checkpoint(model=model, vocabulary=words, softmax=output, options=config)
+    check_vocabulary(words, shape, output, str(folder / VOCABULARY))
+    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=config)
 
 
 def _embedder_name(tensors: TorchTensors) -> str:

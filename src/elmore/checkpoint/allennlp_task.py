@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from torch import Tensor
 
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.torch_blocks import (
@@ -26,7 +27,7 @@ from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
-from elmore.text.characters import N_CHARACTER_IDS
+from elmore.text.byte_reader import N_CHARACTER_IDS
 
 CHAR_TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
 
@@ -46,7 +47,7 @@ def read_task(
     missing = "The archive lacks ELMo's options file: sizes are the tensors' own; relu, clips of 3 "
     notes = () if raw else (missing + "and 50 characters a word are assumed.",)
     mixes = _read_mixes(tensors, prefix, bool(section.get("do_layer_norm", False)))
-    return Checkpoint(model=model, options=raw, mixes=mixes, notes=notes)
+    return bilm_checkpoint(model, options=raw, mixes=mixes, notes=notes)
 
 
 def _elmo_section(config: object) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from elmore.checkpoint.checkpoint import Checkpoint, build_model, build_softmax, check_vocabulary
+from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
+from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.hdf5 import Array, read_tensors
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.tensor_bundle import TensorBundle
@@ -23,17 +24,17 @@ _PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 
 
 def read_bilm_tf(
-    prefix: Path, options: Path, *, vocabulary: Path | None = None, softmax: bool = False
+    prefix: Path, options: Path, *, vocabulary: Path | None = None, heads: bool = False
 ) -> Checkpoint:
     """The checkpoint `prefix`, such as `folder/model.ckpt-1234`; its softmax only if asked for."""
     raw = read_options(options)
     variables = _Variables(TensorBundle.open(prefix), options.name)
     config = config_from_options(raw, options, n_words=variables.rows("embedding"))
     model = build_model(config, read_tensors(variables, config), str(prefix))
-    output = _read_softmax(variables, config.context.dim) if softmax else None
+    output = _read_softmax(variables, config.context.dim) if heads else None
     words = None if vocabulary is None else Vocabulary.read(vocabulary)
-    check_vocabulary(words, model, output, str(vocabulary))
-    return Checkpoint(model=model, vocabulary=words, softmax=output, options=raw)
+    check_vocabulary(words, config, output, str(vocabulary))
+    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw)
 
 
 class _Variables:

@@ -1,5 +1,6 @@
 """What any model file becomes once it is read, and the checks all readers share."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,13 +10,9 @@ from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.errors import FormatError
-from elmore.models.bilm import BiLM, BiLMConfig
-from elmore.nn.softmax import AdaptiveSoftmax
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
-from elmore.text.batching import Speller
-from elmore.text.characters import ByteSpeller
-from elmore.text.dictionary import DictionarySpeller
+from elmore.models.kinds import ModelConfig, build, identity
+from elmore.models.layers import LayerModel
+from elmore.text.reader import Reader
 from elmore.text.vocabulary import Vocabulary
 
 
@@ -36,56 +33,57 @@ class LearnedMix(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A biLM with whatever came along: vocabulary, softmax, the options it was published with."""
+    """A model with its reader, its heads, and the options it was published with."""
 
-    model: BiLM
+    model: LayerModel
+    reader: Reader | None
+    """None for a model with a table of words whose vocabulary is missing."""
+    heads: Mapping[str, nn.Module] = field(default_factory=dict)
+    """What predicts from the layers; a biLM's is called `softmax`."""
     vocabulary: Vocabulary | None = None
-    softmax: nn.Linear | AdaptiveSoftmax | None = None
-    """Rows are the words of `vocabulary`; both directions share it."""
+    """The words that the softmax has rows for."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The foreign options file as it was, so that writing it back loses nothing."""
-    dictionary: DictionarySpeller | None = None
-    """Of a model that spells by dictionaries of its own."""
+    """The foreign options file as it was, so that it can be written again in full."""
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
     """What the files did not say and had to be assumed."""
 
-    def speller(self) -> Speller:
-        words = self.model.config.words
-        if isinstance(words, WordCharConfig):
-            assert self.dictionary is not None  # no reader makes one without
-            return self.dictionary
-        if not isinstance(words, WordTableConfig):
-            return ByteSpeller(words.max_characters)
-        if self.vocabulary is None:
+    def need_reader(self) -> Reader:
+        """The reader, or an error that says what is missing."""
+        if self.reader is None:
             raise FormatError(
-                "This model reads words, not spellings, and its vocabulary is missing: "
-                "put vocab.txt (one word a line, as in training) beside the weights."
+                "This model reads whole words, and its vocabulary is missing: put vocab.txt "
+                "(one word per line, as in training) beside the weights."
             )
-        return self.vocabulary
+        return self.reader
+
+    def fingerprint(self, precision: str = "float32") -> str:
+        """Of config, weights, reader and precision: two models share it only if their vectors
+        are the same."""
+        digest = hashlib.sha256(identity(self.model.config))
+        if precision != "float32":
+            digest.update(f"{precision} 2".encode())  # the second way of rounding
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.float().cpu().contiguous().numpy().data)
+        for content in self.need_reader().files().values():
+            digest.update(content)
+        return digest.hexdigest()
 
 
-def build_model(config: BiLMConfig, tensors: Mapping[str, Tensor], source: str) -> BiLM:
-    """A model that holds exactly `tensors`, or an error naming the first that does not fit."""
+def build_model(config: ModelConfig, tensors: Mapping[str, Tensor], source: str) -> LayerModel:
+    """A model with exactly `tensors`, or an error that names the first that does not fit."""
     try:
         with torch.device("meta"):
-            model = BiLM(config)
-    except (RuntimeError, TypeError, OverflowError):  # sizes past what an int64 can count
-        raise FormatError(f"{source}: its config calls for tensors no machine can hold.") from None
+            model = build(config)
+    except (RuntimeError, TypeError, OverflowError):  # sizes beyond what an int64 can count
+        raise FormatError(f"{source}: its config asks for tensors too large to exist.") from None
     check_tensors({name: tuple(p.shape) for name, p in model.state_dict().items()}, tensors, source)
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise FormatError(
-                f"{source}: '{name}' holds a number that is infinite or none; damaged."
-            )
+            raise FormatError(f"{source}: '{name}' contains NaN or infinite values; damaged.")
     model.load_state_dict(dict(tensors), assign=True)
     return model.requires_grad_(False).eval()
-
-
-def build_softmax(weight: Tensor, bias: Tensor) -> nn.Linear:
-    softmax = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
-    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
-    return softmax.requires_grad_(False)
 
 
 def check_tensors(
@@ -101,25 +99,3 @@ def check_tensors(
             )
     if extra := sorted(set(found) - set(expected)):
         raise FormatError(f"{source}: tensor '{extra[0]}' is not part of the model in its config.")
-
-
-def check_vocabulary(
-    words: Vocabulary | None,
-    model: BiLM,
-    softmax: nn.Linear | AdaptiveSoftmax | None,
-    source: str,
-) -> None:
-    """Ids are row numbers, so a vocabulary must be as long as the tables it numbers."""
-    if words is None:
-        return
-    tables: dict[str, int] = {}
-    if isinstance(model.config.words, WordTableConfig):
-        tables["word table"] = model.config.words.n_words
-    if softmax is not None:
-        tables["softmax"] = softmax.out_features
-    for name, rows in tables.items():
-        if rows != len(words):
-            raise FormatError(
-                f"{source}: {len(words):,} words, but the model's {name} has {rows:,} rows; "
-                "expected the vocabulary it was trained with."
-            )

@@ -15,12 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmore.checkpoint.checkpoint import (
-    Checkpoint,
-    build_model,
+from elmore.checkpoint.bilm import (
+    bilm_checkpoint,
+    bilm_of,
     build_softmax,
     check_vocabulary,
+    softmax_of,
 )
+from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.options import (
     config_from_options,
     options_from_config,
@@ -34,7 +36,7 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_table import WordTableConfig
-from elmore.text.characters import N_CHARACTER_IDS
+from elmore.text.byte_reader import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
 
 Array = NDArray[np.float32]
@@ -60,22 +62,22 @@ def read_hdf5(
         model = build_model(config, read_tensors(datasets, config), weights.name)
     output = None if softmax is None else _read_softmax(softmax, config.context.dim)
     words = None if vocabulary is None else Vocabulary.read(vocabulary)
-    check_vocabulary(words, model, output, str(vocabulary))
-    return Checkpoint(model=model, vocabulary=words, softmax=output, options=raw)
+    check_vocabulary(words, config, output, str(vocabulary))
+    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw)
 
 
 def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Path | None) -> None:
     """The reverse. `softmax` is written when the checkpoint has one."""
-    model = checkpoint.model
+    model, head = bilm_of(checkpoint), softmax_of(checkpoint)
     refuse_unwritable(model.config)
     text = json.dumps(options_from_config(model.config, checkpoint.options), indent=2)
     with atomic_file(weights) as path, hdf5_file(path) as (file, _):
         for name, array in _write_tensors(model):
             file.create_dataset(name, data=array)
-    if softmax is not None and isinstance(checkpoint.softmax, nn.Linear):  # not one in clusters
+    if softmax is not None and isinstance(head, nn.Linear):  # not one in clusters
         with atomic_file(softmax) as path, hdf5_file(path) as (file, _):
-            file.create_dataset("softmax/W", data=_numpy(checkpoint.softmax.weight))
-            file.create_dataset("softmax/b", data=_numpy(checkpoint.softmax.bias))
+            file.create_dataset("softmax/W", data=_numpy(head.weight))
+            file.create_dataset("softmax/b", data=_numpy(head.bias))
     with atomic_file(options) as path:
         path.write_text(text + "\n", encoding="utf-8")
 

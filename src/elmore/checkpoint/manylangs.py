@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 from torch import Tensor
 
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.loose_json import read_loose_json
 from elmore.checkpoint.torch_blocks import (
@@ -27,7 +28,7 @@ from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_char import WordCharConfig
-from elmore.text.dictionary import DictionarySpeller, read_dictionary
+from elmore.text.dictionary_reader import DictionaryReader, read_dictionary
 
 CONFIG, ENCODER, EMBEDDER, CHARACTERS, WORDS = (
     "config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic",
@@ -60,7 +61,7 @@ def read_manylangs(folder: Path) -> Checkpoint:
     )
     notes = () if raw is not None else (missing + "50 characters a word are assumed.",)
     dictionary = _dictionary(folder, config)
-    return Checkpoint(model=model, options=raw or {}, dictionary=dictionary, notes=notes)
+    return bilm_checkpoint(model, options=raw, dictionary=dictionary, notes=notes)
 
 
 class _EncoderSection(Foreign):
@@ -171,12 +172,12 @@ def _read_tensors(tensors: TorchTensors, config: BiLMConfig) -> dict[str, Tensor
     return read
 
 
-def _dictionary(folder: Path, config: BiLMConfig) -> DictionarySpeller:
+def _dictionary(folder: Path, config: BiLMConfig) -> DictionaryReader:
     words = config.words
     assert isinstance(words, WordCharConfig)
     characters = read_dictionary(folder / CHARACTERS, words.characters.n_characters)
     listed = read_dictionary(folder / WORDS, words.n_words) if words.word_dim else None
     try:
-        return DictionarySpeller(characters, listed, words.max_characters)
+        return DictionaryReader(characters, listed, words.max_characters)
     except FormatError as error:
         raise FormatError(f"{folder}: {error}") from None

@@ -1,10 +1,12 @@
-"""elmore's own folder: config.json, model.safetensors, and when there are any softmax.safetensors,
-vocab.txt and the dictionaries of a model that spells by its own (chars.txt, words.txt).
-Reading maps the weights into memory; nothing in the folder can execute.
+"""elmore's own folder: config.json, model.safetensors, the reader's files (vocab.txt; chars.txt and
+words.txt of a dictionary), and heads/NAME.safetensors. Nothing in the folder can execute.
+
+Version 1 had one head, softmax.safetensors beside the weights, and is still read.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, ValidationError
@@ -12,77 +14,104 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from elmore.checkpoint.checkpoint import (
-    Checkpoint,
-    LearnedMix,
-    build_model,
-    build_softmax,
-    check_tensors,
-    check_vocabulary,
-)
+from elmore.checkpoint.bilm import SOFTMAX, build_softmax, check_vocabulary, reader_of
+from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, check_tensors
 from elmore.config import Frozen, one_line
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.bilm import BiLMConfig
+from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
-from elmore.text.dictionary import DictionarySpeller, dictionary_lines, read_dictionary
+from elmore.text.dictionary_reader import CHARACTERS, WORDS, DictionaryReader, read_dictionary
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_reader import VOCABULARY
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
-CONFIG, MODEL, SOFTMAX, VOCABULARY = (
-    "config.json", "model.safetensors", "softmax.safetensors", "vocab.txt",
-)  # fmt: skip
-CHARACTERS, WORDS = "chars.txt", "words.txt"
+CONFIG, MODEL, HEADS = "config.json", "model.safetensors", "heads"
+VERSION = 2
+
+
+class LinearHeadConfig(Frozen):
+    """One row and one bias per word."""
+
+    kind: Literal["linear"] = "linear"
+
+
+HeadConfig = Annotated[LinearHeadConfig | AdaptiveSoftmaxConfig, Field(discriminator="kind")]
 
 
 class NativeConfig(Frozen):
-    """config.json: the model, and the options it was published with if it was not born here."""
+    """config.json: the model, its heads, and the options it was published with if it is foreign."""
 
     format: str = "elmore"
-    version: int = 1
-    model: BiLMConfig
+    version: int = VERSION
+    model: ModelConfig
+    heads: dict[str, HeadConfig] = Field(default_factory=dict)
     options: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
     adaptive: AdaptiveSoftmaxConfig | None = None
-    """Set when softmax.safetensors is in clusters; else it has one row a word."""
+    """Version 1 only: the softmax is in clusters."""
 
 
 def is_native(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and (folder / MODEL).is_file()
 
 
-def read_native(folder: Path, *, softmax: bool = False) -> Checkpoint:
-    """The softmax is often larger than the model: it is read only when asked for."""
+def read_native(folder: Path, *, heads: bool = False) -> Checkpoint:
+    """Heads are often larger than the model: they are read only when asked for."""
     config = read_config(folder / CONFIG)
     model = build_model(config.model, _tensors(folder / MODEL), str(folder / MODEL))
-    vocabulary, output = folder / VOCABULARY, folder / SOFTMAX
-    words = Vocabulary.read(vocabulary) if vocabulary.is_file() else None
-    layer = None
-    if softmax and output.is_file():
-        layer = _read_softmax(output, config)
-    check_vocabulary(words, model, layer, str(vocabulary))
+    listed = folder / VOCABULARY
+    words = Vocabulary.read(listed) if listed.is_file() else None
+    found = _read_heads(folder, config) if heads else {}
+    check_vocabulary(words, config.model, found.get(SOFTMAX), str(listed))
     return Checkpoint(
         model=model,
+        reader=reader_of(config.model, words, _read_dictionary(folder, config.model)),
+        heads=found,
         vocabulary=words,
-        softmax=layer,
         options=config.options,
-        dictionary=_read_dictionary(folder, config.model),
         mixes=config.mixes,
         notes=config.notes,
     )
 
 
-def _read_softmax(output: Path, config: NativeConfig) -> nn.Linear | AdaptiveSoftmax:
-    tensors, dim = _tensors(output), config.model.context.dim
-    if config.adaptive is not None:
-        return _read_adaptive(tensors, dim, config.adaptive, output)
+def head_files(folder: Path, config: NativeConfig) -> dict[str, Path]:
+    """Where each head is, in a folder of either version."""
+    old = folder / f"{SOFTMAX}.safetensors"
+    if config.version == 1:
+        return {SOFTMAX: old} if old.is_file() else {}
+    return {name: folder / HEADS / f"{name}.safetensors" for name in config.heads}
+
+
+def _read_heads(folder: Path, config: NativeConfig) -> dict[str, nn.Linear | AdaptiveSoftmax]:
+    kinds: Mapping[str, LinearHeadConfig | AdaptiveSoftmaxConfig] = config.heads
+    if config.version == 1:
+        kinds = {SOFTMAX: config.adaptive or LinearHeadConfig()}
+    dim = config.model.context.dim
+    return {
+        name: _read_head(kinds[name], dim, path)
+        for name, path in head_files(folder, config).items()
+    }
+
+
+def _read_head(
+    kind: LinearHeadConfig | AdaptiveSoftmaxConfig, dim: int, path: Path
+) -> nn.Linear | AdaptiveSoftmax:
+    match kind:
+        case AdaptiveSoftmaxConfig():
+            return _read_adaptive(_tensors(path), dim, kind, path)
+        case LinearHeadConfig():
+            return _read_linear(_tensors(path), dim, path)
+
+
+def _read_linear(tensors: dict[str, Tensor], dim: int, path: Path) -> nn.Linear:
     if set(tensors) != {"weight", "bias"}:
-        raise FormatError(f"{output}: holds {sorted(tensors)}; expected 'bias' and 'weight'.")
+        raise FormatError(f"{path}: has {sorted(tensors)}; expected 'bias' and 'weight'.")
     n_words = len(tensors["bias"]) if tensors["bias"].ndim else 0
-    shapes = {"weight": (n_words, dim), "bias": (n_words,)}
-    check_tensors(shapes, tensors, str(output))
+    check_tensors({"weight": (n_words, dim), "bias": (n_words,)}, tensors, str(path))
     return build_softmax(tensors["weight"], tensors["bias"])
 
 
@@ -101,45 +130,44 @@ def _read_adaptive(
 
 
 def write_native(checkpoint: Checkpoint, folder: Path) -> None:
-    """A new folder, there whole or not at all."""
+    """A new folder, complete or not there at all."""
     with atomic_folder(folder) as beside:
         write_native_files(checkpoint, beside)
 
 
 def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
-    softmax = checkpoint.softmax
+    assert isinstance(checkpoint.model.config, ModelConfig)
     config = NativeConfig(
         model=checkpoint.model.config,
+        heads={name: _head_config(head) for name, head in checkpoint.heads.items()},
         options=dict(checkpoint.options),
         mixes=checkpoint.mixes,
         notes=checkpoint.notes,
-        adaptive=softmax.config if isinstance(softmax, AdaptiveSoftmax) else None,
     )
-    (folder / CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    text = config.model_dump_json(indent=2, exclude={"adaptive"})
+    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     _save(checkpoint.model.state_dict(), folder / MODEL)
-    if softmax is not None:
-        _save(softmax.state_dict(), folder / SOFTMAX)
+    for name, path in head_files(folder, config).items():
+        path.parent.mkdir(exist_ok=True)
+        _save(checkpoint.heads[name].state_dict(), path)
+    files = {} if checkpoint.reader is None else checkpoint.reader.files()
     if checkpoint.vocabulary is not None:
-        with (folder / VOCABULARY).open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(checkpoint.vocabulary.lines())
-    if checkpoint.dictionary is not None:
-        _write_dictionary(checkpoint.dictionary, folder)
+        files[VOCABULARY] = "".join(checkpoint.vocabulary.lines()).encode()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
 
 
-def _read_dictionary(folder: Path, config: BiLMConfig) -> DictionarySpeller | None:
+def _head_config(head: nn.Module) -> LinearHeadConfig | AdaptiveSoftmaxConfig:
+    return head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
+
+
+def _read_dictionary(folder: Path, config: BiLMConfig) -> DictionaryReader | None:
     if not isinstance(config.words, WordCharConfig):
         return None
     n_words, n_characters = config.words.n_words, config.words.characters.n_characters
     characters = read_dictionary(folder / CHARACTERS, n_characters)
     words = read_dictionary(folder / WORDS, n_words) if n_words else None
-    return DictionarySpeller(characters, words, config.words.max_characters)
-
-
-def _write_dictionary(dictionary: DictionarySpeller, folder: Path) -> None:
-    tables = {CHARACTERS: dictionary.characters, WORDS: dictionary.words}
-    for name, ids in tables.items():
-        if ids is not None:
-            (folder / name).write_bytes("".join(dictionary_lines(ids)).encode())
+    return DictionaryReader(characters, words, config.words.max_characters)
 
 
 def read_config(path: Path) -> NativeConfig:
@@ -149,10 +177,10 @@ def read_config(path: Path) -> NativeConfig:
         raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValidationError as error:
         raise FormatError(f"{path}: {one_line(error)}.") from None
-    if (config.format, config.version) != ("elmore", 1):
+    if config.format != "elmore" or not 1 <= config.version <= VERSION:
         raise FormatError(
             f"{path}: format {config.format!r} version {config.version}; this elmore reads "
-            "format 'elmore' version 1. A newer elmore may have written it."
+            f"format 'elmore' up to version {VERSION}. A newer elmore may have written it."
         )
     return config
 

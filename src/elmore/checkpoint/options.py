@@ -13,7 +13,7 @@ from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
-from elmore.text.characters import N_CHARACTER_IDS
+from elmore.text.byte_reader import N_CHARACTER_IDS
 
 _MAX_BYTES = 1 << 24
 _WHEN_ABSENT: dict[str, Any] = {

@@ -14,15 +14,17 @@ from torch import nn
 
 from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
 from elmore.checkpoint.archive import is_archive, unpacked
+from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
-from elmore.checkpoint.native import VOCABULARY, is_native, read_native, write_native
+from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file
+from elmore.text.word_reader import VOCABULARY
 
 Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
@@ -65,11 +67,11 @@ def find_source(source: str | Path, options: str | Path | None = None) -> Source
 
 
 def load(
-    source: str | Path, *, options: str | Path | None = None, softmax: bool = False
+    source: str | Path, *, options: str | Path | None = None, heads: bool = False
 ) -> Checkpoint:
-    """Read whatever `source` is; the softmax only when asked for and there."""
+    """Read whatever `source` is; its heads only when asked for and there."""
     with open_source(source, options) as found:
-        return read_source(found, softmax=softmax)
+        return read_source(found, heads=heads)
 
 
 @contextmanager
@@ -86,24 +88,24 @@ def open_source(source: str | Path, options: str | Path | None = None) -> Iterat
             raise FormatError(str(error).replace(str(folder), str(found.path))) from None
 
 
-def read_source(found: Source, *, softmax: bool = False) -> Checkpoint:
+def read_source(found: Source, *, heads: bool = False) -> Checkpoint:
     """Read what `open_source` has found."""
     match found.format:
         case "native":
-            return read_native(found.path, softmax=softmax)
+            return read_native(found.path, heads=heads)
         case "manylangs":
             return read_manylangs(found.path)
         case "allennlp":
-            return read_allennlp(found.path, softmax=softmax)
+            return read_allennlp(found.path, heads=heads)
     assert found.options is not None
     if found.format == "bilm-tf":
         words = found.vocabulary
-        return read_bilm_tf(found.path, found.options, vocabulary=words, softmax=softmax)
+        return read_bilm_tf(found.path, found.options, vocabulary=words, heads=heads)
     return read_hdf5(
         found.path,
         found.options,
         vocabulary=found.vocabulary,
-        softmax=found.softmax if softmax else None,
+        softmax=found.softmax if heads else None,
     )
 
 
@@ -112,13 +114,13 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     companions, any other a native folder. Returns what was written."""
     if target.suffix not in _HDF5_ENDINGS:
         write_native(checkpoint, target)
-        return sorted(target.iterdir())
-    refuse_unwritable(checkpoint.model.config)
+        return sorted(path for path in target.rglob("*") if path.is_file())
+    refuse_unwritable(bilm_of(checkpoint).config)
     options = target.with_name("options.json")
     softmax = target.with_name(f"{target.stem}_{_SOFTMAX_MARK}{target.suffix}")
     vocabulary = target.with_name(VOCABULARY)
     written = [target, options]
-    written += [softmax] if isinstance(checkpoint.softmax, nn.Linear) else []
+    written += [softmax] if isinstance(softmax_of(checkpoint), nn.Linear) else []
     written += [] if checkpoint.vocabulary is None else [vocabulary]
     for path in written:
         if path.exists():

@@ -17,13 +17,14 @@ def convert(
     options: OptionsFile = None,
 ) -> None:
     """Write a model in another format, with its softmax and vocabulary if it has them."""
+    from elmore.checkpoint.bilm import softmax_of
     from elmore.checkpoint.sources import load, save
 
-    checkpoint = load(source, options=options, softmax=True)
+    checkpoint = load(source, options=options, heads=True)
     written = save(checkpoint, target)
     for path in written:
         print(path)
-    if checkpoint.softmax is not None and not any("softmax" in path.name for path in written):
+    if softmax_of(checkpoint) is not None and not any("softmax" in path.name for path in written):
         print(
             f"{target}: written without the softmax; this format has no adaptive softmax.",
             file=sys.stderr,

@@ -13,7 +13,7 @@ import typer
 
 from elmore import __version__
 from elmore.cli.options import OptionsFile
-from elmore.text.dictionary import CHARACTER_MARKS
+from elmore.text.dictionary_reader import CHARACTER_MARKS
 
 if TYPE_CHECKING:
     from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
@@ -83,7 +83,7 @@ def environment() -> Environment:
     import torch
 
     from elmore.checkpoint.sources import shipped_names
-    from elmore.engine.engine import describe
+    from elmore.engine.runner import describe
 
     python = ".".join(str(number) for number in sys.version_info[:3])
     packages = {name: version(name) for name in ("torch", "numpy", "h5py")}
@@ -99,14 +99,15 @@ def environment() -> Environment:
 
 def examine(source: str, options: Path | None = None) -> ModelSummary:
     """Read a model and describe it."""
+    from elmore.checkpoint.bilm import SOFTMAX, bilm_of
     from elmore.checkpoint.sources import find_source, open_source, read_source
 
     given = find_source(source, options)
     with open_source(source, options) as found:
         inside = found.format in ("allennlp", "bilm-tf")  # elsewhere its file is enough to see
-        checkpoint, files = read_source(found, softmax=inside), _files(given)
+        checkpoint, files = read_source(found, heads=inside), _files(given)
         parts = [found.softmax, *_files(found)]
-    config, packed = checkpoint.model.config, " in an archive" if given != found else ""
+    config, packed = bilm_of(checkpoint).config, " in an archive" if given != found else ""
     return ModelSummary(
         format=found.format + packed,
         files=files,
@@ -116,7 +117,7 @@ def examine(source: str, options: Path | None = None) -> ModelSummary:
         dim=config.dim,
         parameters=_parameters(checkpoint),
         n_words=None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
-        has_softmax=checkpoint.softmax is not None or any(p and "softmax" in p.name for p in parts),
+        has_softmax=SOFTMAX in checkpoint.heads or any(p and SOFTMAX in p.name for p in parts),
         mixes=[_mix(mix) for mix in checkpoint.mixes],
         notes=list(checkpoint.notes),
         fingerprint=_fingerprint(checkpoint),
@@ -158,7 +159,7 @@ def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
 
 def _files(found: "Source") -> list[Path]:
     if found.path.is_dir():
-        return sorted(path for path in found.path.iterdir() if path.is_file())
+        return sorted(path for path in found.path.rglob("*") if path.is_file())
     stored = [found.path]
     if found.format == "bilm-tf":  # its path is a name without ending
         beside = sorted(found.path.parent.glob("*"))
@@ -202,9 +203,10 @@ def _context(context: "LSTMConfig | TransformerConfig") -> str:
 
 def _parameters(checkpoint: "Checkpoint") -> int:
     """As published: the row for "no word" of a character table was never learnt."""
+    from elmore.checkpoint.bilm import bilm_of
     from elmore.nn.char_cnn import CharCNNConfig
 
-    words = checkpoint.model.config.words
+    words = bilm_of(checkpoint).config.words
     learnt = -words.char_dim if isinstance(words, CharCNNConfig) else 0
     for tensor in checkpoint.model.parameters():
         learnt += tensor.numel()
@@ -212,9 +214,4 @@ def _parameters(checkpoint: "Checkpoint") -> int:
 
 
 def _fingerprint(checkpoint: "Checkpoint") -> str | None:
-    from elmore.embedder import Embedder
-    from elmore.nn.word_table import WordTableConfig
-
-    if isinstance(checkpoint.model.config.words, WordTableConfig) and not checkpoint.vocabulary:
-        return None
-    return Embedder(checkpoint, device="cpu").fingerprint
+    return None if checkpoint.reader is None else checkpoint.fingerprint()

@@ -26,6 +26,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
+    from elmore.checkpoint.bilm import speller_of
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles
@@ -34,7 +35,7 @@ def evaluate(
 
     if carry_state and per_sentence:
         raise ConfigError("--carry-state and --per-sentence cannot be used together.")
-    checkpoint = load(source, options=options, softmax=True)
+    checkpoint = load(source, options=options, heads=True)
     sentences = SentenceFiles([text], tokenize, errors.value, split_lines=True)
     if per_sentence:
         for found in score(checkpoint, sentences, source):
@@ -48,7 +49,7 @@ def evaluate(
             model,
             checkpoint.vocabulary,
             list(sentences),
-            speller=checkpoint.speller(),
+            speller=speller_of(checkpoint),
             carry=True,
         )
     else:

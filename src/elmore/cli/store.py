@@ -186,15 +186,15 @@ def plan(
     from elmore.store.sizes import count, hdf5_bytes
     from elmore.store.sizes import plan as sizes
 
-    config = load(model, options=options).model.config
+    found = load(model, options=options).model
     counts = count(SentenceFiles([text], tokenize, errors.value))
-    whole = hdf5_bytes(counts, config.n_layers, config.dim)
+    whole = hdf5_bytes(counts, found.n_layers, found.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")
     print(f"{counts.distinct_sentences:,} sentences, {counts.distinct_words:,} words distinct")
     print(f"\n{'keep':<28}{'precision':<11}{'bytes a word':>13}{'size':>12}{'smaller':>10}")
-    word = config.n_layers * config.dim * 4
+    word = found.n_layers * found.dim * 4
     print(f"{'AllenNLP HDF5, all repeated':<28}{'float32':<11}{word:>13,}{_size(whole):>12}")
-    for size in sizes(counts, config.n_layers, config.dim):
+    for size in sizes(counts, found.n_layers, found.dim):
         times = f"{whole / max(1, size.bytes):,.1f}×"
         print(
             f"{size.keep:<28}{size.precision:<11}{size.word_bytes:>13,}"

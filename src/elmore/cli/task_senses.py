@@ -14,7 +14,7 @@ from elmore.cli.options import Cache, Quiet
 from elmore.cli.progress import counting_bar
 
 if TYPE_CHECKING:
-    from elmore.embedder import Embedding
+    from elmore.embedding import Embedding
     from elmore.uses.use_vectors import LayerEncoder
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
@@ -138,7 +138,7 @@ class _Heard:
         from elmore.tasks.encoders.source import cut_words
 
         if isinstance(self.layers, Embedder) and not quiet:
-            for note in cut_words(self.name, self.layers.speller, self.words):
+            for note in cut_words(self.name, self.layers.reader, self.words):
                 print(note, file=sys.stderr)
 
 

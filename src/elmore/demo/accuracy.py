@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmore.demo.embedded_uses import UseVectors
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.uses.geometry import centered, cosines
 
 _TIE = 1e-6  # cosines nearer than this are rounding

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from elmore.demo.accuracy import Accuracy, WordAccuracy, total, word_accuracies
 from elmore.demo.ambiguous_words import Language, read_uses
 from elmore.demo.embedded_uses import UseVectors, embed_uses
-from elmore.embedder import Embedder, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Vectors
 from elmore.uses.geometry import centered, cosines
 from elmore.uses.use import Use
 

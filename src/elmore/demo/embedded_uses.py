@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from elmore.embedder import Embedder, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Vectors
 from elmore.uses.geometry import centered
 from elmore.uses.use import Use
 

@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import model_validator
 
 from elmore.config import Frozen
-from elmore.embedder import BATCH_WORDS, Vectors
+from elmore.embedder import BATCH_WORDS
+from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import cannot_write
 

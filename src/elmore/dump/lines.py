@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from elmore.dump.config import DumpConfig, select
-from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import InputError
 from elmore.files.sentence_files import line_words
 from elmore.text.batching import windows as grouped

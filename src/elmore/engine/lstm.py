@@ -18,7 +18,7 @@ from elmore.engine.packing import Plan, plan
 from elmore.engine.threads import side_by_side
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
-from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
 Array = NDArray[Any]
 _ROWS_WORTH_A_THREAD = 16
@@ -62,7 +62,7 @@ class _Group:
     numbers: Tensor  # (N,), of the words of row after row
 
 
-class LSTMEngine:
+class LSTMRunner:
     """A finished BiLSTM behind its word vectors."""
 
     def __init__(self, context: BiLSTM, words: WordVectors, layers: Sequence[Layer], n_gates: int):
@@ -73,6 +73,10 @@ class LSTMEngine:
         self._threads = None if like.device.type == "cpu" else 1
         self.table = GateTable(like, n_gates, layers[0].fill)
         self._marks = self._after_marks()
+
+    @property
+    def remembers(self) -> bool:
+        return self._words.alike
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
         """(L + 1, n, 2P) a sentence; each begins where its mark has left the state."""

@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.transformer import BiTransformer
-from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
 
-class TransformerEngine:
+class TransformerRunner:
     """A finished BiTransformer behind its word vectors."""
 
     def __init__(self, context: BiTransformer, words: WordVectors):
         self._context, self._words = context, words
+
+    @property
+    def remembers(self) -> bool:
+        return self._words.alike
 
     def forget(self) -> None:
         """As if no word had been seen yet."""

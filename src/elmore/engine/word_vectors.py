@@ -15,7 +15,7 @@ from elmore.engine.native_linear import with_native_linears
 from elmore.engine.threads import side_by_side
 from elmore.nn.char_cnn import CharCNN, without_spare_padding
 from elmore.nn.word_char import WordChar
-from elmore.text.batching import Speller
+from elmore.text.reader import Speller
 
 TABLE_BYTES = 64_000_000
 """What the vectors of known words may take."""

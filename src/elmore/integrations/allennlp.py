@@ -15,11 +15,13 @@ from torch import Tensor, nn
 
 from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
-from elmore.embedder import Embedder, Embedding, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.integrations.allennlp_bilm import ElmoBiLm, refuse_url
+from elmore.models.bilm import without_marks
 from elmore.models.layers import LayerStates
-from elmore.text.characters import ByteSpeller
+from elmore.text.byte_reader import ByteReader
 
 MAX_CHARACTERS = 50
 _EPS = 1e-13  # what AllenNLP adds to a variance since 1.0
@@ -38,7 +40,7 @@ def batch_to_ids(batch: Iterable[Iterable[str]], *, max_characters: int = MAX_CH
     `max_characters` is for the few models whose options do not say 50.
     """
     sentences = _word_lists(batch)
-    speller = ByteSpeller(max_characters)
+    speller = ByteReader(max_characters)
     longest = max((len(words) for words in sentences), default=0)
     ids = np.zeros((len(sentences), longest, max_characters), dtype=np.int64)  # (B, T, C)
     for row, words in zip(ids, sentences, strict=True):
@@ -154,7 +156,7 @@ class Elmo(nn.Module):
         mixed = torch.stack([getattr(self, name)(layers, mask) for name in self._mix_names])
         states = LayerStates(mixed, mask)
         if not self._keep_sentence_boundaries:
-            states = states.without_marks()
+            states = without_marks(states)
         vectors = [self._dropout(mix) for mix in states.layers]
         return {
             "elmo_representations": [v.reshape(*leading, *v.shape[1:]) for v in vectors],

@@ -10,13 +10,14 @@ from typing import TypedDict
 import torch
 from torch import Tensor, nn
 
+from elmore.checkpoint.bilm import bilm_of
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, InputError
-from elmore.models.bilm import BiLMOutput
 from elmore.models.layers import LayerStates
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMState
-from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END, ByteSpeller
+from elmore.text.byte_reader import ByteReader
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
 
 class ElmoBiLmOutput(TypedDict):
@@ -48,7 +49,7 @@ class ElmoBiLm(nn.Module):
     ):
         super().__init__()
         refuse_url(options_file, weight_file)
-        self.bilm = load(weight_file, options=options_file).model.requires_grad_(requires_grad)
+        self.bilm = bilm_of(load(weight_file, options=options_file)).requires_grad_(requires_grad)
         words = self.bilm.config.words
         if not isinstance(words, CharCNNConfig):
             raise ConfigError(
@@ -93,12 +94,11 @@ class ElmoBiLm(nn.Module):
 
     def _run(self, rows: Tensor, index: Tensor, lengths: Tensor) -> LayerStates:
         if not self.stateful:
-            states: LayerStates = self.bilm(rows, index, lengths).states
-            return states
+            return self.bilm.run(rows, index, lengths).states
         n = len(lengths)  # a small batch goes on from the first rows; the others wait
         fresh = self.bilm.zero_state(max(0, n - self.h.shape[2]))
         h, c = torch.cat([self.h, fresh.h], dim=2), torch.cat([self.c, fresh.c], dim=2)
-        output: BiLMOutput = self.bilm(rows, index, lengths, LSTMState(h[:, :, :n], c[:, :, :n]))
+        output = self.bilm.run(rows, index, lengths, LSTMState(h[:, :, :n], c[:, :, :n]))
         assert output.state is not None  # a Transformer is refused by zero_state
         after = output.state.detach()
         self.h = torch.cat([after.h, h[:, :, n:]], dim=2)
@@ -140,7 +140,7 @@ class ElmoBiLm(nn.Module):
         return self.vocabulary[word_inputs] * (word_inputs > 0).unsqueeze(-1)
 
     def _spell(self, words: Sequence[str]) -> Tensor:
-        return torch.from_numpy(ByteSpeller(self.max_characters).spell(words))
+        return torch.from_numpy(ByteReader(self.max_characters).spell(words))
 
     def _remember(self, name: str, tensor: Tensor) -> None:
         """Follows the module to its device, but is no part of its state dict."""

@@ -2,7 +2,7 @@
 
 # B sentences, T words, W distinct words, C places in a word's row, P projection dim, L layers
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.errors import ConfigError
-from elmore.models.layers import LayerStates
+from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
 from elmore.nn.transformer import BiTransformer, TransformerConfig
 from elmore.nn.word_char import WordChar, WordCharConfig
 from elmore.nn.word_table import WordTable, WordTableConfig
-from elmore.text.characters import N_CHARACTER_IDS
+from elmore.text.byte_reader import N_CHARACTER_IDS
+from elmore.text.reader import WordBatch
 
 WordsConfig = Annotated[
     CharCNNConfig | WordTableConfig | WordCharConfig, Field(discriminator="kind")
@@ -28,6 +29,7 @@ ContextConfig = Annotated[LSTMConfig | TransformerConfig, Field(discriminator="k
 class BiLMConfig(Frozen):
     """Which words go in, and which network reads them."""
 
+    kind: Literal["bilm"] = "bilm"
     words: WordsConfig = CharCNNConfig()
     context: ContextConfig = LSTMConfig()
 
@@ -57,41 +59,62 @@ class BiLMOutput:
 
     states: LayerStates  # layers (L+1, B, T, 2P)
     state: LSTMState | None
-    """None from a Transformer, which remembers nothing."""
+    """None from a Transformer, which has no state."""
 
 
-class BiLM(nn.Module):
+def without_marks(states: LayerStates) -> LayerStates:
+    """Drop each sentence's first and last word, and zero what is then beyond its end."""
+    mask = states.mask[:, 2:]  # (B, T - 2)
+    layers = states.layers[:, :, 1:-1]
+    return LayerStates(layers * mask.unsqueeze(-1).to(layers.dtype), mask)
+
+
+class BiLM(LayerModel):
     """Words in their sentences -> all layers: [x; x], then [forward; backward] of each."""
+
+    context_free = True
 
     def __init__(self, config: BiLMConfig):
         super().__init__()
-        self.config = config
+        self.config: BiLMConfig = config
+        self.n_layers, self.dim = config.n_layers, config.dim
         self.words = _words(config.words)
-        self.context: BiLSTM | BiTransformer = (
-            BiTransformer(config.context)
-            if isinstance(config.context, TransformerConfig)
-            else BiLSTM(config.context)
-        )
+        self.context = _context(config.context)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether rows can carry a state from batch to batch."""
+        return isinstance(self.context, BiLSTM)
 
     def zero_state(self, n_rows: int) -> LSTMState:
-        """What rows remember that have read nothing."""
-        if isinstance(self.context, BiTransformer):
+        """The state of rows that have read nothing."""
+        if not isinstance(self.context, BiLSTM):
             raise ConfigError(
                 "This model is a Transformer, which carries no state from batch to batch; "
                 "use it without the stateful run."
             )
         return self.context.zero_state(n_rows)
 
-    def forward(
-        self, rows: Tensor, index: Tensor, lengths: Tensor, state: LSTMState | None = None
+    def forward(self, batch: WordBatch) -> LayerStates:
+        device = next(self.parameters()).device
+        arrays = (batch.spelled, batch.index, batch.lengths)
+        spelled, index, lengths = (torch.from_numpy(array).to(device) for array in arrays)
+        return without_marks(self.run(spelled, index, lengths).states)
+
+    def run(
+        self, spelled: Tensor, index: Tensor, lengths: Tensor, state: LSTMState | None = None
     ) -> BiLMOutput:
-        """rows (W, C), index (B, T), lengths (B,); one sentence's numbers never reach another's."""
+        """spelled (W, C), index (B, T), lengths (B,), marks included. Sentences do not mix."""
         # F.embedding, not indexing: its gradient adds up in a fixed order
-        x = F.embedding(index, self.words(rows))  # (B, T, P)
+        x = F.embedding(index, self.words(spelled))  # (B, T, P)
         contexts, state = self.context(x, lengths, state)
         layers = torch.stack([torch.cat([x, x], dim=-1), *contexts])  # (L+1, B, T, 2P)
         mask = torch.arange(index.shape[1], device=index.device) < lengths.unsqueeze(1)  # (B, T)
         return BiLMOutput(LayerStates(layers, mask), state)
+
+    def floors(self) -> list[list[nn.Parameter]]:
+        """The layers of context from the top down, then the words."""
+        return [*self.context.floors(), [*self.words.parameters()]]
 
 
 def _words(config: CharCNNConfig | WordTableConfig | WordCharConfig) -> nn.Module:
@@ -102,3 +125,11 @@ def _words(config: CharCNNConfig | WordTableConfig | WordCharConfig) -> nn.Modul
             return WordTable(config)
         case WordCharConfig():
             return WordChar(config)
+
+
+def _context(config: LSTMConfig | TransformerConfig) -> BiLSTM | BiTransformer:
+    match config:
+        case LSTMConfig():
+            return BiLSTM(config)
+        case TransformerConfig():
+            return BiTransformer(config)

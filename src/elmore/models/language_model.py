@@ -20,21 +20,23 @@ class LanguageModel(nn.Module):
         self.bilm, self.softmax = bilm, softmax
         self.dropout = Dropout(dropout)  # on what the softmax sees
 
-    def read_rows(self, rows: Tensor, index: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-        """rows (W, C), index (S, T, B), each direction in its own order -> top (S, T, B, P)."""
+    def read_rows(
+        self, spelled: Tensor, index: Tensor, state: LSTMState
+    ) -> tuple[Tensor, LSTMState]:
+        """spelled (W, C), index (S, T, B), each direction in its own order -> top (S, T, B, P)."""
         assert isinstance(self.bilm.context, BiLSTM)
         # F.embedding, not indexing: its gradient adds up in a fixed order
-        x = F.embedding(index, self.bilm.words(rows))  # (S, T, B, P)
+        x = F.embedding(index, self.bilm.words(spelled))  # (S, T, B, P)
         outputs, state = self.bilm.context.run(x, state)
         return self.dropout(outputs[-1]), state
 
-    def read_sentences(self, rows: Tensor, index: Tensor, lengths: Tensor) -> Tensor:
+    def read_sentences(self, spelled: Tensor, index: Tensor, lengths: Tensor) -> Tensor:
         """index (B, T) with marks -> the vector of every prediction, (N, P): forward ones first.
 
         Forward, every word but the last mark predicts the next; backward, every word but the
         first mark predicts the one before. `prediction_targets` lists them in the same order.
         """
-        top = self.bilm(rows, index, lengths).states.layers[-1]  # (B, T, 2P)
+        top = self.bilm.run(spelled, index, lengths).states.layers[-1]  # (B, T, 2P)
         ahead, behind = prediction_places(lengths, index.shape[1])
         forward, backward = top.chunk(2, dim=-1)
         h: Tensor = self.dropout(torch.cat([forward[ahead], backward[behind]]))

@@ -1,6 +1,7 @@
-"""The joint that carries everything downstream: a model's layers and which places are words."""
+"""The joint that carries everything downstream: a model, its layers, and which places are words."""
 
 # L layers, B sentences, T words, D vector dim
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,21 +9,26 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+
+from elmore.config import Frozen
+from elmore.text.reader import Batch
 
 Vectors = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerStates:
-    """All layers of some sentences; what made them no longer matters."""
+    """All layers of some sentences: words only, no marks and no pieces."""
 
-    layers: Tensor  # (L, B, T, D)
+    layers: Tensor  # (L, B, T, D), zero beyond a sentence's end
     mask: Tensor  # (B, T), true where there is a word
+    pooled: Tensor | None = None  # (B, D)
+    """One vector per sentence, from models that have one."""
 
     @classmethod
     def padded(cls, sentences: Sequence[Vectors], n_layers: int, dim: int) -> "LayerStates":
-        """Of sentences by themselves, (L, words, D) each; zero beyond a sentence's end."""
+        """From the layers of each sentence, (L, words, D)."""
         lengths = [layers.shape[1] for layers in sentences]
         shape = (n_layers, len(sentences), max(lengths, default=0), dim)
         padded = np.zeros(shape, np.float32)  # (L, B, T, D)
@@ -31,8 +37,22 @@ class LayerStates:
         mask = torch.arange(shape[2]) < torch.tensor(lengths, dtype=torch.long).unsqueeze(1)
         return cls(torch.from_numpy(padded), mask)
 
-    def without_marks(self) -> "LayerStates":
-        """Drop each sentence's first and last word, and zero what is then beyond its end."""
-        mask = self.mask[:, 2:]  # (B, T - 2)
-        layers = self.layers[:, :, 1:-1] * mask.unsqueeze(-1).to(self.layers.dtype)
-        return LayerStates(layers, mask)
+
+class LayerModel(nn.Module, ABC):
+    """A model that turns what its reader has read into layers of vectors, one per word."""
+
+    config: Frozen
+    n_layers: int
+    """Layers that come out."""
+    dim: int
+    """Of the vectors that come out."""
+    context_free: bool
+    """Whether layer 0 gives a word the same vector in every sentence."""
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> LayerStates:
+        """Drops marks and pools pieces itself; works on the model's own device."""
+
+    @abstractmethod
+    def floors(self) -> list[list[nn.Parameter]]:
+        """Every parameter once, top layer first: for gradual unfreezing and rates per layer."""

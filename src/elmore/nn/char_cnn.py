@@ -21,7 +21,7 @@ class CharCNNConfig(Frozen):
 
     kind: Literal["characters"] = "characters"
     n_characters: int = Field(default=262, ge=1)
-    """Bytes and marks (`elmore.text.characters`), or the items of a dictionary."""
+    """Bytes and marks (`elmore.text.byte_reader`), or the items of a dictionary."""
     char_dim: int = Field(default=16, ge=1)
     filters: tuple[tuple[int, int], ...] = (
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),

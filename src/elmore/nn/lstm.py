@@ -155,6 +155,10 @@ class BiLSTM(nn.Module):
         layers = [_side_by_side(y.transpose(1, 2), flip)[back] for y in outputs]
         return layers, LSTMState(end.h[:, :, back], end.c[:, :, back])
 
+    def floors(self) -> list[list[nn.Parameter]]:
+        """Parameters by layer, top first."""
+        return [[*layer.parameters()] for layer in reversed(self.layers)]
+
 
 def _steps(n: int, like: Tensor) -> Tensor:
     return torch.arange(n, device=like.device).unsqueeze(1)  # (T, 1)

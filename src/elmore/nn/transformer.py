@@ -136,6 +136,14 @@ class BiTransformer(nn.Module):
         pairs = zip(ahead(x), behind(take(x, back)), strict=True)
         return [torch.cat([y, take(z, back)], dim=-1) for y, z in pairs], None
 
+    def floors(self) -> list[list[nn.Parameter]]:
+        """Parameters by layer, top first; the last norm belongs to the top."""
+        stacks = [stack for stack in self.directions if isinstance(stack, Stack)]
+        norms = [p for stack in stacks for p in stack.norm.parameters()]
+        layers = zip(*(reversed(stack.blocks) for stack in stacks), strict=True)
+        floors = [[p for block in blocks for p in block.parameters()] for blocks in layers]
+        return [[*norms, *floors[0]], *floors[1:]]
+
 
 def sinusoids(n_positions: int, dim: int) -> Tensor:
     """Sine and cosine of a position at wavelengths from 2π to 10000 · 2π, by turns."""

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.pretrain.sentences import Block, Position, SentenceStream, Words
-from elmore.text.batching import Speller, WordBatch, batch_words, batches_by_length
-from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.batching import batches_by_length
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import Speller, WordBatch
 from elmore.text.vocabulary import Vocabulary
 
 IntArray = NDArray[np.int64]
@@ -49,7 +50,7 @@ class SentencesConfig(Frozen):
 class RowBatch:
     """T steps of B rows in both directions; the words are indexes into the distinct ones."""
 
-    rows: IntArray  # (W, C)
+    spelled: IntArray  # (W, C)
     index: IntArray  # (S, T, B)
     targets: IntArray  # (S, T, B)
 
@@ -153,7 +154,7 @@ def row_batch(
     ]
     targets = [[[vocabulary.id(word) for word in predicted] for _, predicted in r] for r in both]
     return RowBatch(
-        rows=speller.spell(list(row_of)),
+        spelled=speller.spell(list(row_of)),
         index=np.array(index, dtype=np.int64).transpose(0, 2, 1),
         targets=np.array(targets, dtype=np.int64).transpose(0, 2, 1),
     )
@@ -194,7 +195,7 @@ class SentenceBatches:
             for words in pieces(next(self.stream), self.config.max_words):
                 sentences.append(words)
                 n_words += len(words) + 2
-        cut = batches_by_length([len(s) for s in sentences], self.config.words)
+        cut = batches_by_length([self.speller.length(s) for s in sentences], self.config.words)
         batches = [[sentences[i] for i in batch] for batch in cut]
         at = self.window_start
         rng = np.random.default_rng((self.seed, at.epoch, at.shard, at.block))
@@ -216,7 +217,7 @@ def pieces(block: Block, max_words: int) -> Iterable[Words]:
 def sentence_batch(
     sentences: list[Words], speller: Speller, vocabulary: Vocabulary
 ) -> SentenceBatch:
-    words = batch_words(sentences, speller)
+    words: WordBatch = speller.read(sentences)
     ids = np.zeros_like(words.index)  # (B, T)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence) + 2] = [

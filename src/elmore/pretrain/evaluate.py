@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from elmore.checkpoint.bilm import bilm_of, softmax_of, speller_of
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.language_model import LanguageModel, prediction_targets
-from elmore.nn.lstm import BiLSTM
 from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 from elmore.pretrain.batches import marked, row_batch, sentence_batch
 from elmore.pretrain.sentences import Words
-from elmore.text.batching import Speller, batches_by_length, windows
+from elmore.text.batching import batches_by_length, windows
+from elmore.text.reader import Speller
 from elmore.text.vocabulary import Vocabulary
 
 _BATCH_WORDS = 4096
@@ -49,15 +50,15 @@ class Perplexity:
 
 def language_model(checkpoint: Checkpoint, source: str) -> LanguageModel:
     """A checkpoint that can predict, or what it lacks."""
-    if checkpoint.softmax is None or checkpoint.vocabulary is None:
-        lacks = "softmax" if checkpoint.softmax is None else "vocabulary (vocab.txt)"
+    softmax = softmax_of(checkpoint)
+    if softmax is None or checkpoint.vocabulary is None:
+        lacks = "softmax" if softmax is None else "vocabulary (vocab.txt)"
         raise FormatError(
             f"{source}: has no {lacks}, so it cannot predict words; most published ELMos come "
             "without one. Train one with: elmore pretrain CORPUS --from SOURCE."
         )
-    softmax = checkpoint.softmax
     plain = softmax if isinstance(softmax, AdaptiveSoftmax) else Softmax.from_linear(softmax)
-    return LanguageModel(checkpoint.model, plain)
+    return LanguageModel(bilm_of(checkpoint), plain)
 
 
 def evaluate(
@@ -68,7 +69,7 @@ def evaluate(
     assert checkpoint.vocabulary is not None
     sized = ((words, len(words)) for words in sentences)
     for window in windows(sized, 8 * _BATCH_WORDS, 4096):
-        yield from _score_window(model, checkpoint.speller(), checkpoint.vocabulary, window)
+        yield from _score_window(model, speller_of(checkpoint), checkpoint.vocabulary, window)
 
 
 def summarize(scores: Iterable[SentenceScore]) -> Perplexity:
@@ -105,7 +106,7 @@ def _score_window(
     model: LanguageModel, speller: Speller, vocabulary: Vocabulary, window: list[Words]
 ) -> list[SentenceScore]:
     scores: dict[int, SentenceScore] = {}
-    for batch in batches_by_length([len(words) for words in window], _BATCH_WORDS):
+    for batch in batches_by_length([speller.length(words) for words in window], _BATCH_WORDS):
         found = _score_batch(model, speller, vocabulary, [window[i] for i in batch])
         scores.update(zip(batch, found, strict=True))
     return [scores[i] for i in range(len(window))]
@@ -116,7 +117,7 @@ def _score_batch(
 ) -> list[SentenceScore]:
     device = next(model.parameters()).device
     batch = sentence_batch(sentences, speller, vocabulary)
-    arrays = (batch.words.rows, batch.words.index, batch.words.lengths, batch.ids)
+    arrays = (batch.words.spelled, batch.words.index, batch.words.lengths, batch.ids)
     rows, index, lengths, ids = (torch.from_numpy(a).to(device) for a in arrays)
     h = model.read_sentences(rows, index, lengths)
     log_probs = model.softmax.log_probs(h, prediction_targets(ids, lengths)).double().cpu()
@@ -133,7 +134,7 @@ def _carried(
     model: LanguageModel, vocabulary: Vocabulary, sentences: Sequence[Words], speller: Speller
 ) -> Perplexity:
     """The text as a few long rows, each a run of consecutive sentences from zero state."""
-    if not isinstance(model.bilm.context, BiLSTM):
+    if not model.bilm.has_state:
         raise ConfigError("This model is a Transformer: it has no state to carry.")
     device = next(model.parameters()).device
     n_rows = max(1, min(_CARRY_ROWS, len(sentences) // 8))
@@ -149,7 +150,7 @@ def _carried(
         batch = row_batch(cut, speller, vocabulary)
         rows, index, targets = (
             torch.from_numpy(np.ascontiguousarray(a)).to(device)
-            for a in (batch.rows, batch.index, batch.targets)
+            for a in (batch.spelled, batch.index, batch.targets)
         )
         top, state = model.read_rows(rows, index, state)
         for d, part in enumerate(both):

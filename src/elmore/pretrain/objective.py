@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.native import write_native_files
 from elmore.models.language_model import LanguageModel, prediction_targets
@@ -17,7 +18,7 @@ from elmore.nn.softmax import Softmax
 from elmore.pretrain.batches import RowBatch, RowBatches, SentenceBatch, SentenceBatches
 from elmore.pretrain.evaluate import Perplexity, perplexity
 from elmore.pretrain.sentences import Words
-from elmore.text.dictionary import DictionarySpeller
+from elmore.text.dictionary_reader import DictionaryReader
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group
@@ -39,7 +40,7 @@ class BiLMObjective:
         bf16: bool = False,
         seed: int = 1,
         rank: int = 0,
-        dictionary: DictionarySpeller | None = None,
+        dictionary: DictionaryReader | None = None,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
@@ -80,7 +81,7 @@ class BiLMObjective:
         return Loss(losses[0] + losses[1], count, parts)
 
     def _rows(self, batch: RowBatch, rng: np.random.Generator) -> tuple[tuple[Tensor, Tensor], ...]:
-        rows, index, targets = self._tensors(batch.rows, batch.index, batch.targets)
+        rows, index, targets = self._tensors(batch.spelled, batch.index, batch.targets)
         state = self._state or self.model.bilm.zero_state(index.shape[2])
         if self.forget:
             kept = torch.from_numpy(rng.random(index.shape[2]) >= self.forget).to(self.device)
@@ -91,8 +92,9 @@ class BiLMObjective:
 
     def _sentences(self, batch: SentenceBatch) -> tuple[tuple[Tensor, Tensor], ...]:
         words = batch.words
-        rows, index, lengths, ids = self._tensors(words.rows, words.index, words.lengths, batch.ids)
-        h = self.model.read_sentences(rows, index, lengths).chunk(2)
+        arrays = (words.spelled, words.index, words.lengths, batch.ids)
+        spelled, index, lengths, ids = self._tensors(*arrays)
+        h = self.model.read_sentences(spelled, index, lengths).chunk(2)
         return tuple(zip(h, prediction_targets(ids, lengths).chunk(2), strict=True))
 
     def _tensors(self, *arrays: Any) -> list[Tensor]:
@@ -129,8 +131,8 @@ class BiLMObjective:
     def checkpoint(self) -> Checkpoint:
         softmax = self.model.softmax
         kept = softmax.linear() if isinstance(softmax, Softmax) else softmax
-        return Checkpoint(
-            model=self.model.bilm,
+        return bilm_checkpoint(
+            self.model.bilm,
             vocabulary=self.vocabulary,
             softmax=kept,
             dictionary=self.dictionary,

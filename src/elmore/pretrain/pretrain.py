@@ -11,6 +11,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
+from elmore.checkpoint.bilm import bilm_checkpoint, bilm_of, reader_of, softmax_of
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.native import read_native
 from elmore.checkpoint.sources import load
@@ -20,6 +21,7 @@ from elmore.files.atomic import atomic_file
 from elmore.files.find_files import find_files
 from elmore.models.bilm import BiLM
 from elmore.models.language_model import LanguageModel
+from elmore.models.layers import LayerModel
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import (
     AdaptiveSoftmax,
@@ -28,7 +30,6 @@ from elmore.nn.softmax import (
     build_softmax,
     samples_of,
 )
-from elmore.nn.transformer import BiTransformer
 from elmore.nn.word_table import WordTableConfig
 from elmore.pretrain.batches import (
     RowBatches,
@@ -42,7 +43,9 @@ from elmore.pretrain.counts import Counting, Counts, count_words
 from elmore.pretrain.objective import BiLMObjective
 from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
 from elmore.pretrain.static_start import start_softmax
+from elmore.text.dictionary_reader import DictionaryReader
 from elmore.text.vocabulary import MARKS, Vocabulary
+from elmore.text.word_reader import WordReader
 from elmore.train.loop import Loop, Progress
 from elmore.train.memory import keep_large_blocks
 from elmore.train.run_folder import Report, RunFolder, checkpoints
@@ -149,7 +152,7 @@ def _prepare(
 def _vocabulary(
     config: PretrainConfig, counts: Counts, given: Path | None, source: str | Path | None
 ) -> Vocabulary:
-    kept = None if source is None else _fixed_vocabulary(load(source, softmax=True))
+    kept = None if source is None else _fixed_vocabulary(load(source, heads=True))
     if given is not None:
         words = Vocabulary.read(given)
         if not any(word in counts.words for word in words.words if word not in MARKS):
@@ -188,7 +191,7 @@ def _write_start(
 
 def _fixed_vocabulary(source: Checkpoint) -> Vocabulary | None:
     """The words that a softmax or a word table has rows for."""
-    tied = source.softmax is not None or isinstance(source.model.config.words, WordTableConfig)
+    tied = softmax_of(source) is not None or isinstance(source.reader, WordReader)
     return source.vocabulary if tied else None
 
 
@@ -272,17 +275,18 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
     config, vocabulary = run.config, Vocabulary.read(folder / VOCABULARY)
     torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
     checkpoint, fresh_softmax = _start(run, vocabulary, newest)
-    if isinstance(checkpoint.model.context, BiTransformer) and config.batches.kind == "rows":
+    if not bilm_of(checkpoint).has_state and config.batches.kind == "rows":
         raise ConfigError(
             f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
         )
     softmax = _softmax(config, checkpoint, len(vocabulary))
     begun = config.softmax_start == "static" and run.source is None
-    if checkpoint.softmax is None and begun and (folder / START).exists():
+    if softmax_of(checkpoint) is None and begun and (folder / START).exists():
         softmax.load_state_dict(load_file(folder / START))
-    model = LanguageModel(checkpoint.model, softmax, config.output_dropout)
+    model = LanguageModel(bilm_of(checkpoint), softmax, config.output_dropout)
     model = _at_home(model.requires_grad_(True).train().to(world.device()))
-    speller = replace(checkpoint, vocabulary=vocabulary).speller()
+    speller = reader_of(bilm_of(checkpoint).config, vocabulary, _dictionary(checkpoint))
+    assert speller is not None
     files, seed = [Path(name) for name in run.corpus], config.loop.seed
 
     def open_stream(direction: Literal["forward", "backward"], start: Position) -> SentenceStream:
@@ -311,8 +315,12 @@ def _objective(run: Run, folder: Path, world: World, newest: list[Path]) -> BiLM
         bf16=_in_bf16(config, world.device().type),
         seed=seed,
         rank=world.rank,
-        dictionary=checkpoint.dictionary,
+        dictionary=_dictionary(checkpoint),
     )
+
+
+def _dictionary(checkpoint: Checkpoint) -> DictionaryReader | None:
+    return checkpoint.reader if isinstance(checkpoint.reader, DictionaryReader) else None
 
 
 def _in_bf16(config: PretrainConfig, device: str) -> bool:
@@ -329,8 +337,8 @@ def _at_home(model: LanguageModel) -> LanguageModel:
 def _start(run: Run, vocabulary: Vocabulary, newest: list[Path]) -> tuple[Checkpoint, bool]:
     """The run's own weights, a source's, or new ones; and whether a new softmax goes first."""
     if newest:
-        found = read_native(newest[0], softmax=True)
-        if found.softmax is None or found.vocabulary is None:
+        found = read_native(newest[0], heads=True)
+        if softmax_of(found) is None or found.vocabulary is None:
             raise FormatError(f"{newest[0]}: its softmax or vocabulary is missing; remove it.")
         if found.vocabulary.words != vocabulary.words:
             raise FormatError(
@@ -344,14 +352,14 @@ def _start(run: Run, vocabulary: Vocabulary, newest: list[Path]) -> tuple[Checkp
                 f"model.words.n_words is {words.n_words}, but the vocabulary has "
                 f"{len(vocabulary)} words; they must be equal."
             )
-        return Checkpoint(model=BiLM(run.config.model)), False
-    source = load(run.source, softmax=True)
-    model = _with_dropout(source.model, run.config)
-    kept = source.softmax if source.vocabulary is not None else None
-    return replace(source, model=model, softmax=kept), kept is None
+        return bilm_checkpoint(BiLM(run.config.model), vocabulary=vocabulary), False
+    source = load(run.source, heads=True)
+    model = _with_dropout(bilm_of(source), run.config)
+    kept = source.heads if source.vocabulary is not None else {}
+    return replace(source, model=model, heads=kept), not kept
 
 
-def _with_dropout(model: BiLM, config: PretrainConfig) -> BiLM:
+def _with_dropout(model: BiLM, config: PretrainConfig) -> LayerModel:
     """The source's sizes, the recipe's dropout."""
     context, wanted = model.config.context, config.model.context
     if isinstance(context, LSTMConfig) and isinstance(wanted, LSTMConfig):
@@ -363,9 +371,9 @@ def _with_dropout(model: BiLM, config: PretrainConfig) -> BiLM:
 def _softmax(
     config: PretrainConfig, checkpoint: Checkpoint, n_words: int
 ) -> Softmax | AdaptiveSoftmax:
-    kept = checkpoint.softmax
+    kept = softmax_of(checkpoint)
     if kept is None:
-        return build_softmax(config.softmax, n_words, checkpoint.model.config.context.dim)
+        return build_softmax(config.softmax, n_words, bilm_of(checkpoint).config.context.dim)
     if isinstance(kept, AdaptiveSoftmax):
         return kept
     if isinstance(config.softmax, AdaptiveSoftmaxConfig):

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from elmore.embedder import Embedder, Sentence
+from elmore.embedder import Embedder
+from elmore.embedding import Sentence
 from elmore.search.build import COMMIT_BYTES
 from elmore.search.sampling import read_counts
 from elmore.search.vector_space import read_vector_space

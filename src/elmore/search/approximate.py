@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.search.manifest import Manifest

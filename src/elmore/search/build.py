@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.files.stop_signals import StopSignals

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmore.embedder import Embedder, Sentence, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build

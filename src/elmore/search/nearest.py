@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.search.approximate import Approximate
 from elmore.search.segment import Ints, Rows, Segment
 from elmore.search.vector_space import Query

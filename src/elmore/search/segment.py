@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.search.manifest import SegmentState

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.search.manifest import Manifest
 from elmore.store.keep import Keep, KeepLayers, described, select

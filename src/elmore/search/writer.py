@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.files.atomic import atomic_file, remove
 from elmore.files.lock import Lock
 from elmore.search.manifest import (

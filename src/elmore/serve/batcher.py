@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.serve.config import ServeConfig
 from elmore.serve.metrics import Metrics
 from elmore.serve.problems import busy

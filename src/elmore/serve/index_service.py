@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.search.answers import Senses, WordMap
 from elmore.search.index import Index

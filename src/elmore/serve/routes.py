@@ -9,7 +9,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from elmore import __version__
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.serve import vectors
 from elmore.serve.metrics import MEDIA_TYPE

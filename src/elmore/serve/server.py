@@ -9,7 +9,8 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from elmore.embedder import Embedder, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Vectors
 from elmore.search.index import Index
 from elmore.serve.batcher import Batcher
 from elmore.serve.config import ServeConfig

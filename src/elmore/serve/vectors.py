@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import orjson
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import ConfigError
 from elmore.serve.texts import Read
 from elmore.store.keep import KeepLayers, KeepMix, select

@@ -1,29 +1,31 @@
 """An embedder with a memory on disk: what the store has is read, the rest is computed and added."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn, overload
 
-from elmore.embedder import BATCH_WORDS, Embedder, Embedding, Sentence, Vectors
+from elmore.embedder import BATCH_WORDS, Embedder, Item, in_windows
+from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors, read_sentences
 from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
 from elmore.files.lock import BusyError
 from elmore.store.store import Store
-from elmore.store.words import Read, read_all
-from elmore.text.batching import windows
+from elmore.store.words import Read, pack
 
 _WINDOW_WORDS = 8 * BATCH_WORDS
 _WINDOW_SENTENCES = 4096
 
 
-class CachedEmbedder(Embedder):
+class CachedEmbedder:
     """Stands wherever an `Embedder` does. Its vectors are the store's: the layers kept, at the
     precision kept, the first time as well as the second."""
 
     def __init__(self, embedder: Embedder, store: Store):
         store.check_model(embedder)
-        vars(self).update(vars(embedder))  # its model, device and speller are this one's too
         self.embedder, self.store = embedder, store
+
+    def __repr__(self) -> str:
+        return f"<CachedEmbedder of {self.embedder!r} in {str(self.store.path)!r}>"
 
     @property
     def dim(self) -> int:
@@ -37,20 +39,47 @@ class CachedEmbedder(Embedder):
     def fingerprint(self) -> str:
         return self.store.vectors_fingerprint
 
+    @property
+    def context_free(self) -> bool:
+        """Whether what the store keeps begins with the model's layer 0."""
+        return self.embedder.context_free and self.store.begins_with_layer_0
+
     def embed(
         self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
     ) -> list[Embedding]:
         """As `Embedder.embed`. While somebody else writes to the store, or where it may only be
         read, new vectors are given but not kept."""
-        return self._embed(list(read_all(sentences)), batch_words)
+        return self._embed(list(read_sentences(sentences)), batch_words)
+
+    @overload
+    def stream(
+        self, items: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
+    ) -> Iterator[Embedding]: ...
+
+    @overload
+    def stream(
+        self,
+        items: Iterable[Item],
+        *,
+        key: Callable[[Item], Sentence],
+        batch_words: int = BATCH_WORDS,
+    ) -> Iterator[tuple[Item, Embedding]]: ...
 
     def stream(
-        self, sentences: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
-    ) -> Iterator[Embedding]:
+        self,
+        items: Iterable[Any],
+        *,
+        key: Callable[[Any], Sentence] | None = None,
+        batch_words: int = BATCH_WORDS,
+    ) -> Iterator[Any]:
         """As `Embedder.stream`; what is new in a window is added to the store together."""
-        sized = ((read, len(read.words)) for read in read_all(sentences))
-        for window in windows(sized, _WINDOW_WORDS, _WINDOW_SENTENCES):
-            yield from self._embed(window, batch_words)
+        return in_windows(
+            items,
+            key,
+            lambda sentences: self._embed(sentences, batch_words),
+            _WINDOW_WORDS,
+            _WINDOW_SENTENCES,
+        )
 
     def stateful(self) -> NoReturn:
         raise ConfigError(
@@ -58,7 +87,8 @@ class CachedEmbedder(Embedder):
             "embedder for a stateful run."
         )
 
-    def _embed(self, asked: list[Read], batch_words: int) -> list[Embedding]:
+    def _embed(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
+        asked = [Read(s.words, pack(s.words), s.spans) for s in sentences]
         found = [self.store.layers(read) for read in asked]
         pairs = list(zip(asked, found, strict=True))
         new = self._compute({r.packed: r.words for r, hit in pairs if hit is None}, batch_words)

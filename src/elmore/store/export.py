@@ -11,7 +11,7 @@ import numpy as np
 
 from elmore.dump.lines import Item, SentenceMap
 from elmore.dump.writers import Hdf5Writer
-from elmore.embedder import Embedding, Vectors
+from elmore.embedding import Embedding, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.files.hdf5_file import hdf5_file

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import monotonic
 
-from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import InputError
 from elmore.files.stop_signals import StopSignals
 from elmore.store.keep import select

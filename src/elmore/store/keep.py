@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from elmore.config import Frozen
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import ConfigError
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.projection import Projection

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmore.embedder import Vectors
+from elmore.embedding import Vectors
 from elmore.errors import InputError
 
 Precision = Literal["float32", "float16", "int8"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import Embedding, Vectors
+from elmore.embedding import Embedding, Vectors
 from elmore.errors import ConfigError, FormatError
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from elmore.embedder import Sentence
+from elmore.embedding import Sentence
 from elmore.store import hash_table
 from elmore.store.precision import PRECISIONS, Codec
 from elmore.store.records import RECORD_BYTES

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from elmore.embedder import Embedding
+from elmore.embedding import Embedding
 from elmore.errors import FormatError
 from elmore.store import hash_table
 from elmore.store.keep import KeepProjection

@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
-from elmore.embedder import Embedder, Embedding, Sentence, Vectors
+from elmore.embedder import Embedder
+from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.layers import LayerStates
 from elmore.store import fill
 from elmore.store.fill import FillProgress, Watch
-from elmore.store.keep import Choice, Keep, keep_of
+from elmore.store.keep import Choice, Keep, KeepLayers, keep_of
 from elmore.store.layout import Manifest
 from elmore.store.merge import merge
 from elmore.store.precision import PRECISIONS, Precision, Stored
@@ -92,6 +93,11 @@ class Store:
     @property
     def keep(self) -> Keep:
         return self.manifest.keep
+
+    @property
+    def begins_with_layer_0(self) -> bool:
+        """Whether the first layer kept is the model's layer 0, unmixed."""
+        return isinstance(self.keep, KeepLayers) and self.keep.numbers[0] == 0
 
     @property
     def precision(self) -> Precision:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from elmore.embedder import Sentence, read_words
+from elmore.embedding import Sentence, read_words
 from elmore.errors import InputError
 from elmore.text.tokenize import tokenize
 

@@ -5,11 +5,8 @@ Order is by falling frequency after the three marks: the log-uniform sampler rel
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from elmore.errors import FormatError
-from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
 UNKNOWN = "<UNK>"
 MARKS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
@@ -42,13 +39,6 @@ class Vocabulary:
 
     def id(self, word: str) -> int:
         return self.ids.get(word, self.unknown)
-
-    def spell(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """A word-input model's rows: one id a word, so a row has one place."""
-        return np.array([self.id(word) for word in words], dtype=np.int64).reshape(-1, 1)
-
-    def cuts(self, word: str) -> bool:
-        return False
 
     @classmethod
     def from_counts(

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import Embedding
+from elmore.embedding import Embedding
 from elmore.uses.use import Use
 
 Half = NDArray[np.float16]

@@ -18,7 +18,7 @@ from elmore.models.layers import LayerStates
 from elmore.store.keep import KeepLayers
 from elmore.store.store import MissingError, Store
 from elmore.tasks.encoded import Words
-from elmore.text.batching import Speller
+from elmore.text.reader import Reader
 
 _WAIT_SECONDS = 1.0
 
@@ -31,7 +31,7 @@ class KeptLayers(Protocol):
     fingerprint: str
     n_parameters: int | None
     """Of the model behind them; None where only its vectors are known."""
-    speller: Speller | None
+    reader: Reader | None
     """The model's."""
 
     def prepare(self, sentences: Iterable[Words]) -> None: ...
@@ -46,7 +46,7 @@ class LayersInMemory:
         self.n_layers, self.dim = embedder.n_layers, embedder.dim
         self.fingerprint = embedder.fingerprint
         self.n_parameters: int | None = _size(embedder.model)
-        self.speller: Speller | None = embedder.speller
+        self.reader: Reader | None = embedder.reader
         self._kept: dict[Words, NDArray[np.float16]] = {}  # (L, n, D) each
 
     def prepare(self, sentences: Iterable[Words]) -> None:
@@ -71,10 +71,10 @@ class LayersInStore:
         self.n_layers, self.dim = store.n_layers, store.dim
         if embedder is None:
             self.fingerprint = _fingerprint(store)
-            self.n_parameters, self.speller = None, None
+            self.n_parameters, self.reader = None, None
         else:  # a cache, which gives what the model gives
             self.fingerprint = embedder.fingerprint
-            self.n_parameters, self.speller = _size(embedder.model), embedder.speller
+            self.n_parameters, self.reader = _size(embedder.model), embedder.reader
 
     @classmethod
     def cached(cls, embedder: Embedder, cache: Path) -> "LayersInStore":

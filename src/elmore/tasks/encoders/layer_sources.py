@@ -66,7 +66,7 @@ class FrozenLayers(MixedLayers):
         super().__init__(name, join, kept.n_layers, kept.dim, l2=l2)
         self.kept = kept
         self.fingerprint, self.n_frozen = kept.fingerprint, kept.n_parameters
-        self.speller = kept.speller
+        self.reader = kept.reader
 
     def prepare(self, inputs: Iterable[Input]) -> None:
         self.kept.prepare(inputs)
@@ -83,7 +83,7 @@ class TunedLayers(MixedLayers):
     def __init__(self, name: str, join: Join, embedder: Embedder, *, l2: float):
         super().__init__(name, join, embedder.n_layers, embedder.dim, l2=l2)
         self.fingerprint = embedder.fingerprint
-        self.speller = embedder.speller
+        self.reader = embedder.reader
         self.elmo = Elmo(embedder.checkpoint, fine_tune=True, dropout=0.0)
         self.elmo.mixes = nn.ModuleList()  # there is one for each place already
         self.floors = list(_floors(self.elmo.bilm))

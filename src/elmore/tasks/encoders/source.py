@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.tasks.encoded import Dims, Input
-from elmore.text.batching import Speller
+from elmore.text.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class VectorSource(nn.Module):
     n_frozen: int | None = 0
     """Numbers in pretrained weights and tables that training leaves as they are; None where the
     model behind the vectors is not known."""
-    speller: Speller | None = None
+    reader: Reader | None = None
     """How it reads words; None where that is not known, or where every word is read whole."""
 
     def forward(self, batch: Batch) -> SourceOutput:
@@ -90,12 +90,12 @@ class VectorSource(nn.Module):
         return []
 
     def notes(self, words: Iterable[str]) -> list[str]:
-        return [] if self.speller is None else cut_words(self.name, self.speller, words)
+        return [] if self.reader is None else cut_words(self.name, self.reader, words)
 
 
-def cut_words(name: str, speller: Speller, words: Iterable[str]) -> list[str]:
+def cut_words(name: str, reader: Reader, words: Iterable[str]) -> list[str]:
     """A note on the words that are longer than `name` reads; empty if there are none."""
-    cut = [word for word in set(words) if speller.cuts(word)]
+    cut = [word for word in set(words) if reader.cuts(word)]
     if not cut:
         return []
     longest = max(cut, key=len)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import Embedding
+from elmore.embedding import Embedding
 from elmore.models.static import StaticVectors
 
 WINDOW = 5

@@ -15,7 +15,7 @@ from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.tasks.encoded import Dims, Words
 from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
-from elmore.text.characters import ByteSpeller
+from elmore.text.byte_reader import ByteReader
 
 UNKNOWN = 0  # the row of words that training has seen too seldom
 
@@ -59,12 +59,12 @@ class OwnVectors(VectorSource):
     """A word's own vector beside that of its spelling; the baseline's input, and in every stack."""
 
     name = "the trained spelling"
-    speller: ByteSpeller
+    reader: ByteReader
 
     def __init__(self, config: OwnConfig, words: Sequence[str]):
         super().__init__()
         self.rows = {word: row for row, word in enumerate(words, start=UNKNOWN + 1)}
-        self.speller = ByteSpeller(config.max_characters)
+        self.reader = ByteReader(config.max_characters)
         self.embed = nn.Embedding(len(words) + 1, config.word_dim)
         nn.init.normal_(self.embed.weight, std=config.word_dim**-0.5)
         self.spell = CharCNN(config.characters)
@@ -76,7 +76,7 @@ class OwnVectors(VectorSource):
 
     def forward(self, batch: Batch) -> SourceOutput:
         device = batch.index.device
-        spelled = self.spell(torch.from_numpy(self.speller.spell(batch.words)).to(device))
+        spelled = self.spell(torch.from_numpy(self.reader.spell(batch.words)).to(device))
         embedded = self.embed(_rows(batch.words, self.rows, device))
         vectors = torch.cat([embedded, spelled], dim=-1)  # (W, D)
         return SourceOutput(F.embedding(batch.index, vectors))

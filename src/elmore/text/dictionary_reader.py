@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import FormatError
-from elmore.text.characters import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import ReadsWords
 
+CHARACTERS, WORDS = "chars.txt", "words.txt"
 IDEOGRAPHIC_SPACE = "\u3000"
 
 _MARKS = {SENTENCE_BEGIN: "<bos>", SENTENCE_END: "<eos>"}
@@ -19,8 +21,8 @@ CHARACTER_MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
 WORD_MARKS = ("<bos>", "<eos>", "<oov>")
 
 
-class DictionarySpeller:
-    """Spells words into rows of [word id,] character ids; what is not listed is `<oov>`."""
+class DictionaryReader(ReadsWords):
+    """Reads words as rows of [word id,] character ids; what is not listed is `<oov>`."""
 
     def __init__(
         self, characters: Mapping[str, int], words: Mapping[str, int] | None, max_characters: int
@@ -46,6 +48,14 @@ class DictionarySpeller:
 
     def cuts(self, word: str) -> bool:
         return word not in _MARKS and len(word) > self.max_characters - 2
+
+    def files(self) -> dict[str, bytes]:
+        tables = {CHARACTERS: self.characters, WORDS: self.words}
+        return {
+            name: "".join(dictionary_lines(ids)).encode()
+            for name, ids in tables.items()
+            if ids is not None
+        }
 
     def _ids(self, word: str) -> list[int]:
         """The original opens a word with `<eow>` and closes it with `<bow>`; models rely on it."""

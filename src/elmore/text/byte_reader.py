@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import ConfigError
+from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import ReadsWords
 
 N_CHARACTER_IDS = 262  # 256 bytes, four marks and the padding character, + 1 for "no word"
-SENTENCE_BEGIN = "<S>"
-SENTENCE_END = "</S>"
 
 _SHIFT = 1
 _BEGIN_SENTENCE, _END_SENTENCE, _BEGIN_WORD, _END_WORD, _PAD = 256, 257, 258, 259, 260
 
 
-class ByteSpeller:
-    """Spells words into rows of byte ids; the marks `<S>` and `</S>` have rows of their own."""
+class ByteReader(ReadsWords):
+    """Reads words as rows of byte ids; the marks `<S>` and `</S>` have rows of their own."""
 
     def __init__(self, max_characters: int = 50):
         if max_characters < 3:
@@ -39,6 +39,9 @@ class ByteSpeller:
 
     def cuts(self, word: str) -> bool:
         return len(word.encode("utf-8", "ignore")) > self.max_characters - 2
+
+    def files(self) -> dict[str, bytes]:
+        return {}
 
     def _ids(self, word: str) -> list[int]:
         if word == SENTENCE_BEGIN:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import FormatError
-from elmore.text.dictionary import DictionarySpeller, dictionary_lines, read_dictionary
+from elmore.text.dictionary_reader import DictionaryReader, dictionary_lines, read_dictionary
 from tests.checkpoint.foreign_models import CHAR_DIC, WORD_DIC
 from tests.oracle import manylangs
 
@@ -13,24 +13,24 @@ WORDS = ["the", "river", "今", "今天", "\u3000", "q", "", "t" * 48, "t" * 49,
 
 
 def test_rows_are_the_oracles():
-    rows = DictionarySpeller(CHAR_DIC, None, 50).spell(WORDS)
+    rows = DictionaryReader(CHAR_DIC, None, 50).spell(WORDS)
     assert rows.tolist() == [manylangs.char_ids(word, CHAR_DIC) for word in WORDS]
 
 
 def test_the_words_own_id_stands_in_front():
-    rows = DictionarySpeller(CHAR_DIC, WORD_DIC, 10).spell(["river", "riverbed", "<S>", "</S>"])
+    rows = DictionaryReader(CHAR_DIC, WORD_DIC, 10).spell(["river", "riverbed", "<S>", "</S>"])
     assert rows.shape == (4, 11)
     assert rows[:, 0].tolist() == [WORD_DIC[w] for w in ("river", "<oov>", "<bos>", "<eos>")]
     assert rows[2, 1:].tolist() == manylangs.char_ids("<bos>", CHAR_DIC, 10)
 
 
 def test_begin_and_end_of_a_word_are_swapped_as_in_the_original():
-    row = DictionarySpeller(CHAR_DIC, None, 10).spell(["t"])[0]
+    row = DictionaryReader(CHAR_DIC, None, 10).spell(["t"])[0]
     assert row[:3].tolist() == [CHAR_DIC["<eow>"], CHAR_DIC["t"], CHAR_DIC["<bow>"]]
 
 
 def test_a_word_is_cut_by_its_characters_not_by_its_bytes():
-    speller = DictionarySpeller(CHAR_DIC, None, max_characters=10)
+    speller = DictionaryReader(CHAR_DIC, None, max_characters=10)
     assert not speller.cuts("ж" * 8)
     assert speller.cuts("ж" * 9)
 
@@ -67,4 +67,4 @@ def test_a_damaged_dictionary_says_where(tmp_path: Path, content: bytes, expecte
 
 def test_missing_marks_are_named():
     with pytest.raises(FormatError, match="lacks <eow>"):
-        DictionarySpeller({k: v for k, v in CHAR_DIC.items() if k != "<eow>"}, None, 50)
+        DictionaryReader({k: v for k, v in CHAR_DIC.items() if k != "<eow>"}, None, 50)

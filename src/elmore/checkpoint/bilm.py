@@ -1,0 +1,106 @@
+"""A biLM's checkpoint: the reader that its config calls for, and the softmax it predicts by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
+from elmore.errors import FormatError
+from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.layers import LayerModel
+from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.softmax import AdaptiveSoftmax
+from elmore.nn.word_char import WordCharConfig
+from elmore.nn.word_table import WordTableConfig
+from elmore.text.byte_reader import ByteReader
+from elmore.text.dictionary_reader import DictionaryReader
+from elmore.text.reader import Speller
+from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_reader import WordReader
+
+SOFTMAX = "softmax"
+SoftmaxHead = nn.Linear | AdaptiveSoftmax
+
+
+def bilm_checkpoint(
+    model: LayerModel,
+    *,
+    vocabulary: Vocabulary | None = None,
+    softmax: SoftmaxHead | None = None,
+    dictionary: DictionaryReader | None = None,
+    options: Mapping[str, Any] | None = None,
+    mixes: tuple[LearnedMix, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Checkpoint:
+    """A biLM with what belongs to it."""
+    assert isinstance(model, BiLM)
+    return Checkpoint(
+        model=model,
+        reader=reader_of(model.config, vocabulary, dictionary),
+        heads={} if softmax is None else {SOFTMAX: softmax},
+        vocabulary=vocabulary,
+        options=options or {},
+        mixes=mixes,
+        notes=notes,
+    )
+
+
+def reader_of(
+    config: BiLMConfig, vocabulary: Vocabulary | None, dictionary: DictionaryReader | None = None
+) -> Speller | None:
+    """By bytes, by a dictionary, or by the words of a vocabulary; None if that is missing."""
+    match config.words:
+        case CharCNNConfig():
+            return ByteReader(config.words.max_characters)
+        case WordCharConfig():
+            return dictionary
+        case WordTableConfig():
+            return None if vocabulary is None else WordReader(vocabulary)
+
+
+def bilm_of(checkpoint: Checkpoint) -> BiLM:
+    """The model, or an error if it is of another kind."""
+    if not isinstance(checkpoint.model, BiLM):
+        kind = type(checkpoint.model).__name__
+        raise FormatError(f"The model is a {kind}; expected a bidirectional language model.")
+    return checkpoint.model
+
+
+def speller_of(checkpoint: Checkpoint) -> Speller:
+    """A biLM's reader, or what is missing."""
+    reader = checkpoint.need_reader()
+    assert isinstance(reader, ByteReader | DictionaryReader | WordReader)
+    return reader
+
+
+def softmax_of(checkpoint: Checkpoint) -> SoftmaxHead | None:
+    """The head by which a biLM predicts words, if it came along."""
+    head = checkpoint.heads.get(SOFTMAX)
+    assert head is None or isinstance(head, SoftmaxHead)
+    return head
+
+
+def build_softmax(weight: Tensor, bias: Tensor) -> nn.Linear:
+    softmax = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    return softmax.requires_grad_(False)
+
+
+def check_vocabulary(
+    words: Vocabulary | None, config: BiLMConfig, softmax: SoftmaxHead | None, source: str
+) -> None:
+    """Ids are row numbers, so a vocabulary must be as long as the tables it numbers."""
+    if words is None:
+        return
+    tables: dict[str, int] = {}
+    if isinstance(config.words, WordTableConfig):
+        tables["word table"] = config.words.n_words
+    if softmax is not None:
+        tables["softmax"] = softmax.out_features
+    for name, rows in tables.items():
+        if rows != len(words):
+            raise FormatError(
+                f"{source}: {len(words):,} words, but the model's {name} has {rows:,} rows; "
+                "expected the vocabulary it was trained with."
+            )

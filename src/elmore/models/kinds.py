@@ -1,0 +1,21 @@
+"""Which kinds of model there are: a config says its `kind`, and one `match` builds the model."""
+
+from elmore.config import Frozen
+from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.layers import LayerModel
+
+ModelConfig = BiLMConfig
+"""A union by `kind`, with one member so far. Folders of version 1 name no kind: they are biLMs."""
+
+
+def build(config: ModelConfig) -> LayerModel:
+    """With fresh weights."""
+    match config:
+        case BiLMConfig():
+            return BiLM(config)
+
+
+def identity(config: Frozen) -> bytes:
+    """What a fingerprint counts of a config: without the `kind` of a biLM, new in version 2."""
+    left_out = {"kind"} if isinstance(config, BiLMConfig) else None
+    return config.model_dump_json(exclude=left_out).encode()
