@@ -71,7 +71,7 @@ def elmore_side(job: Job) -> None:
         sentences: list[list[str]], options: dict[str, Any]
     ) -> list[NDArray[np.float32]] | None:
         torch.set_num_threads(options.get("threads", job.threads))
-        elmo.engine.forget()
+        elmo.runner.forget()
         stream = elmo.stream(sentences, batch_words=options.get("batch_words", BATCH_WORDS))
         if options.get("keep"):
             return [embedding.layers for embedding in stream]

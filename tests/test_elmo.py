@@ -243,8 +243,8 @@ def layers_of(elmo: Elmo) -> Tensor:
 
 def test_a_frozen_bilm_gives_what_a_free_one_gives(checkpoint: Checkpoint):
     frozen, free = Elmo(checkpoint), Elmo(checkpoint, fine_tune=True)
-    assert frozen._engine() is not None
-    assert free._engine() is None
+    assert frozen._runner() is not None
+    assert free._runner() is None
     torch.testing.assert_close(layers_of(frozen), layers_of(free), rtol=0, atol=1e-5)
     assert torch.equal(frozen.layers(TWO).mask, free.layers(TWO).mask)
     assert frozen([]).vectors[0].shape == free([]).vectors[0].shape
@@ -278,12 +278,12 @@ def test_a_copy_makes_an_engine_of_its_own(checkpoint: Checkpoint, tmp_path: Pat
     saved = torch.load(tmp_path / "elmo.pt", weights_only=False)
     for other in (copied, saved):
         assert torch.equal(layers_of(other), expected)
-        assert other._engine() is not elmo._engine()
+        assert other._runner() is not elmo._runner()
 
 
 def test_other_numbers_than_float32_go_the_plain_way(checkpoint: Checkpoint):
     elmo = Elmo(checkpoint).double()
-    assert elmo._engine() is None
+    assert elmo._runner() is None
     assert layers_of(elmo).dtype == torch.float64
 
 
@@ -294,7 +294,7 @@ def test_a_model_of_two_kinds_of_numbers_does_not_reach_the_kernel(
     elmo = Elmo(checkpoint)
     layers_of(elmo)
     elmo.bilm.context.to(kind)
-    assert elmo._engine() is None
+    assert elmo._runner() is None
 
 
 def test_autocast_does_not_round_what_is_kept(checkpoint: Checkpoint):

@@ -42,9 +42,9 @@ def folder(checkpoint: Checkpoint, tmp_path: Path) -> Path:
     return tmp_path / "native"
 
 
-def complaint(folder: Path, *, softmax: bool = False) -> str:
+def complaint(folder: Path, *, heads: bool = False) -> str:
     with pytest.raises(FormatError) as caught:
-        read_native(folder, softmax=softmax)
+        read_native(folder, heads=heads)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -123,10 +123,10 @@ def test_an_interrupted_file_leaves_the_old_one(tmp_path: Path):
 
 
 def test_an_existing_folder_is_never_written_over(checkpoint: Checkpoint, folder: Path):
-    before = {p: p.read_bytes() for p in folder.iterdir()}
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     with pytest.raises(InputError, match="exists already"):
         write_native(checkpoint, folder)
-    assert {p: p.read_bytes() for p in folder.iterdir()} == before
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
 
 
 def test_a_folder_in_a_folder_that_is_not_there(checkpoint: Checkpoint, tmp_path: Path):
@@ -153,8 +153,8 @@ def change_config(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
         (lambda c: c["model"]["context"].update(kind="gru"), "kind"),
         (lambda c: c["model"]["context"].update(n_layers=10**9), "less than or equal to 1000"),
         (lambda c: c.pop("model"), "model: Field required"),
-        (lambda c: c.update(version=2), "format 'elmore' version 2; this elmore reads"),
-        (lambda c: c.update(format="else"), "format 'else' version 1"),
+        (lambda c: c.update(version=3), "format 'elmore' version 3; this elmore reads"),
+        (lambda c: c.update(format="else"), "format 'else' version 2"),
         (lambda c: c.update(options=3), "options: Input should be an object (found 3)"),
     ],
 )
@@ -245,18 +245,18 @@ def test_a_pickle_is_not_opened(folder: Path):
 
 
 def test_a_softmax_that_does_not_fit(folder: Path):
-    path = folder / "softmax.safetensors"
+    path = folder / "heads" / "softmax.safetensors"
     save_file({"weight": torch.zeros(9, 7), "bias": torch.zeros(9)}, path)
     assert "'weight' has shape (9, 7), but its config calls for (9, 8)" in complaint(
         folder, heads=True
     )
     save_file({"weight": torch.zeros(9, 8)}, path)
-    assert "holds ['weight']; expected 'bias' and 'weight'" in complaint(folder, heads=True)
+    assert "has ['weight']; expected 'bias' and 'weight'" in complaint(folder, heads=True)
     save_file({"weight": torch.zeros(4, 8), "bias": torch.zeros(4)}, path)
     assert "9 words, but the model's softmax has 4 rows" in complaint(folder, heads=True)
 
 
-@pytest.mark.parametrize(("bad", "said"), [(float("nan"), "infinite or none"), (None, "I64")])
+@pytest.mark.parametrize(("bad", "said"), [(float("nan"), "NaN or infinite"), (None, "I64")])
 def test_weights_that_are_no_numbers_are_refused(
     tiny_model: Path, tmp_path: Path, bad: Any, said: str
 ):

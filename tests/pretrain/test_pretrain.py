@@ -402,7 +402,7 @@ def test_a_run_is_not_resumed_with_other_words(run: Path, files: list[Path], tmp
 
 def test_a_checkpoint_without_its_softmax_is_told(run: Path, files: list[Path], tmp_path: Path):
     shutil.copytree(run, tmp_path / "run")
-    (checkpoints(tmp_path / "run")[-1] / "softmax.safetensors").unlink()
+    (checkpoints(tmp_path / "run")[-1] / "heads" / "softmax.safetensors").unlink()
     with pytest.raises(FormatError, match="softmax"):
         pretrain(files, tmp_path / "run", config("loop.steps=31"), valid=files[0], resume=True)
 

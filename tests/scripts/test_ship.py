@@ -72,10 +72,10 @@ def test_a_run_becomes_a_name_with_the_same_vectors(
     script.ship(run, target, figures(script), "Do as you like.")
     names = {path.name for path in target.iterdir()}
     assert names == {
-        "config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "LICENSE",
+        "config.json", "model.safetensors", "heads", "vocab.txt", "LICENSE",
         "MODEL_CARD.md",
     }  # fmt: skip
-    for file in ("model.safetensors", "softmax.safetensors"):
+    for file in ("model.safetensors", "heads/softmax.safetensors"):
         assert {t.dtype for t in load_file(target / file).values()} == {torch.float16}
     assert (target / "LICENSE").read_text() == "Do as you like."
     monkeypatch.setattr(sources, "files", lambda _: tmp_path)

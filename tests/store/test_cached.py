@@ -71,7 +71,6 @@ def test_its_fingerprint_is_of_its_own_vectors(tmp_path: Path, tiny_embedder: Em
 
 
 def test_it_stands_where_an_embedder_does(cached: CachedEmbedder, tmp_path: Path):
-    assert isinstance(cached, Embedder)
     lines = ["The river bank .", "one"]
     report = dump(cached, lines, tmp_path / "a.npz", DumpConfig(format="npz"))
     assert report.words == 5

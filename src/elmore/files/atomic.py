@@ -37,7 +37,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     try:
         beside.mkdir()
         yield beside
-        for file in beside.iterdir():
+        for file in beside.rglob("*"):
             sync(file)
         sync(beside)
         beside.rename(target)
