@@ -29,8 +29,8 @@ from elmore.demo.ambiguous_words import Language, read_uses
 from elmore.embedder import Embedder
 from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.files.atomic import atomic_folder
-from elmore.nn.word_table import WordTableConfig
 from elmore.pretrain.pretrain import Run, read_run
+from elmore.text.word_reader import WordReader
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "elmore" / "pretrained"
 LIMIT = 25_000_000
@@ -145,14 +145,12 @@ def _half(module: Module, name: str) -> Module:
 
 def _without_softmax(checkpoint: Checkpoint) -> Checkpoint:
     """And without the vocabulary, unless words are read by it."""
-    reads_words = isinstance(checkpoint.model.config.words, WordTableConfig)
-    return replace(
-        checkpoint, softmax=None, vocabulary=checkpoint.vocabulary if reads_words else None
-    )
+    reads_words = isinstance(checkpoint.reader, WordReader)
+    return replace(checkpoint, heads={}, vocabulary=checkpoint.vocabulary if reads_words else None)
 
 
 def size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir())
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def read_figures(path: Path) -> Figures:

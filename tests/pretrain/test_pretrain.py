@@ -180,7 +180,7 @@ def test_an_adaptive_softmax_is_trained_saved_resumed_and_evaluated(
     for steps in (2, 4):
         changed = config(*settings, f"loop.steps={steps}")
         pretrain(files, tmp_path / "run", changed, resume=True)
-    assert isinstance(load(tmp_path / "run", heads=True).softmax, AdaptiveSoftmax)
+    assert isinstance(load(tmp_path / "run", heads=True).heads["softmax"], AdaptiveSoftmax)
     assert 2 < score(tmp_path / "run", files[0]).average < 60
 
 
@@ -223,11 +223,11 @@ def test_without_one_the_new_softmax_learns_alone_first(
     settings += ["loop.optimizer.weight_decay=0.1"] if optimizer == "adamw" else []
     folder = tmp_path / "more"
     pretrain(files, folder, config(*settings, "loop.steps=1"), source=source)
-    softmax = load(folder, heads=True).softmax.weight.clone()
+    softmax = load(folder, heads=True).heads["softmax"].weight.clone()
     pretrain(files, folder, config(*settings, "loop.steps=3"), source=source, resume=True)
     after = load(folder, heads=True)
     assert all(torch.equal(after.model.state_dict()[name], w) for name, w in before.items())
-    assert not torch.equal(after.softmax.weight, softmax)
+    assert not torch.equal(after.heads["softmax"].weight, softmax)
     source.unlink()  # a run that has begun needs its source no more
     pretrain(files, folder, config(*settings, "loop.steps=4"), resume=True)
     moved = load(folder).model.state_dict()

@@ -3,18 +3,15 @@ the task, starting at the top (fine-tuned). Either way they are mixed by learned
 """
 
 # B inputs, T words in the longest, L layers, D vector dim
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 from torch import nn
 
-from elmore.elmo import Elmo
+from elmore.elmo import TrainableLayers
 from elmore.embedder import Embedder
-from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerStates
-from elmore.nn.lstm import BiLSTM
 from elmore.nn.scalar_mix import ScalarMix
-from elmore.nn.transformer import Stack
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.kept_layers import KeptLayers
 from elmore.tasks.encoders.source import Batch, LearnedMix, SourceOutput, VectorSource
@@ -84,9 +81,8 @@ class TunedLayers(MixedLayers):
         super().__init__(name, join, embedder.n_layers, embedder.dim, l2=l2)
         self.fingerprint = embedder.fingerprint
         self.reader = embedder.reader
-        self.elmo = Elmo(embedder.checkpoint, fine_tune=True, dropout=0.0)
-        self.elmo.mixes = nn.ModuleList()  # there is one for each place already
-        self.floors = list(_floors(self.elmo.bilm))
+        self.elmo = TrainableLayers(embedder.checkpoint, fine_tune=True)
+        self.floors = self.elmo.model.floors()
         self.begin_epoch(1)
 
     def begin_epoch(self, epoch: int) -> None:
@@ -96,21 +92,7 @@ class TunedLayers(MixedLayers):
                 parameter.requires_grad_(depth < epoch)
 
     def tuned(self) -> list[nn.Parameter]:
-        return [*self.elmo.bilm.parameters()]
+        return [*self.elmo.model.parameters()]
 
     def forward(self, batch: Batch) -> SourceOutput:
         return self.mix(self.elmo.layers(batch.inputs))
-
-
-def _floors(bilm: BiLM) -> Iterator[list[nn.Parameter]]:
-    """The layers of context from the top down, then the words."""
-    context = bilm.context
-    if isinstance(context, BiLSTM):
-        yield from ([*layer.parameters()] for layer in reversed(context.layers))
-    else:
-        stacks = [stack for stack in context.directions if isinstance(stack, Stack)]
-        norms = [p for stack in stacks for p in stack.norm.parameters()]
-        for blocks in zip(*(reversed(stack.blocks) for stack in stacks), strict=True):
-            yield [*norms, *(p for block in blocks for p in block.parameters())]
-            norms = []
-    yield [*bilm.words.parameters()]
