@@ -143,7 +143,11 @@ def test_a_model_that_cannot_predict_says_what_it_lacks(
     part: str, name: str, model: tuple[Checkpoint, Weights]
 ):
     with pytest.raises(FormatError, match=f"some.hdf5: has no {name[:5]}"):
-        next(evaluate(replace(model[0], **{part: {} if part == "heads" else None}), SENTENCES, "some.hdf5"))
+        next(
+            evaluate(
+                replace(model[0], **{part: {} if part == "heads" else None}), SENTENCES, "some.hdf5"
+            )
+        )
 
 
 def test_the_text_is_read_as_it_is_scored(model: tuple[Checkpoint, Weights]):

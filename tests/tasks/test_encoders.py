@@ -187,7 +187,7 @@ def test_fine_tuning_gives_what_elmo_gives_and_frees_floors_from_the_top(tiny_mo
         encoder.begin_epoch(epoch)
         free.append([all(p.requires_grad for p in floor) for floor in source.floors])
     assert free == [[False] * 3, [True, False, False], [True, True, False], [True] * 3, [True] * 3]
-    assert source.floors[0][0] is next(source.elmo.bilm.context.layers[-1].parameters())
+    assert source.floors[0][0] is next(source.elmo.model.context.layers[-1].parameters())
     every = {id(p) for floor in source.floors for p in floor}
     assert every == {id(p) for p in encoder.tuned()}
     encoder(SENTENCES).vectors.sum().backward()
