@@ -159,8 +159,8 @@ def store(name: str) -> Answer:
         "sentences": [embedding.words for embedding in found],
         "vectors": [digest_array(embedding.layers) for embedding in found],
         "batch": digest_array(found.batch(SENTENCES[:1]).layers.numpy()),
-        "verified": run("store", "verify", str(folder)),
     }
+    run("store", "verify", str(folder))
     before, n_before = digest_files(folder), len(found)
     run("store", "fill", "data/lines.txt", str(folder), *commands.STORES[name])
     answer["left alone"] = digest_files(folder) == before
@@ -340,8 +340,9 @@ def comparison(name: str) -> Answer:
 
 
 def compared(folder: Path) -> Answer:
-    """The table without seconds; the learnt mixes apart, because they are computed."""
+    """The table without seconds and remarks; the learned mixes apart: they are computed."""
     table = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
+    table.pop("notes")
     mixes: list[float] = []
     for row in table["rows"]:
         row.pop("seconds")
