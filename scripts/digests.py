@@ -4,8 +4,9 @@
     PYTHONPATH=NEW/src python scripts/digests.py after.json
     python scripts/digests.py --compare before.json after.json
 
-Each version needs its kernel built (`python -m elmore.engine.build_kernel`); without it the file
-says so, and int8 is left out. Other CPUs and other versions of PyTorch have other digests.
+Each version needs its kernel built (`python -m elmore.engine.build_kernel`); without it int8 is
+left out, and LSTMs have other digests, because PyTorch runs them. Other CPUs
+and other versions of PyTorch have other digests too.
 `--only vectors,stores` does some parts alone.
 
 Arrays and files are kept as the beginning of their SHA-256; figures, texts and counts as they are.
