@@ -25,7 +25,7 @@ from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A sentence and its label, None when it is what is asked for; and labelled phrases in it."""
+    """A sentence, its label (None where it is to be predicted), and the labeled phrases in it."""
 
     words: Words
     label: str | None = None
@@ -39,7 +39,7 @@ class Classification(Frozen):
 
     kind: Literal["classification"] = "classification"
     phrases: bool = True
-    """Learn from every labelled phrase of the training trees, else from whole sentences alone."""
+    """Learn from every labeled phrase of the training trees, else from whole sentences alone."""
     phrase_weight: float = Field(default=1.0, ge=0)
     """Of the phrases' mean loss beside that of the sentences."""
     hidden: int = Field(default=150, ge=1)
@@ -50,7 +50,7 @@ class Classification(Frozen):
         return Corpus([_example(tree, keep) for tree in read_trees(path)])
 
     def read_plain(self, path: Path) -> Corpus[Labelled]:
-        """A sentence a line."""
+        """One sentence per line."""
         found = read_plain_sentences(path)
         return Corpus([Labelled(words) for words in found.examples], found.notes)
 

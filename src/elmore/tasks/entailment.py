@@ -37,7 +37,7 @@ class Entailment(Frozen):
         return read_pairs(path)
 
     def read_plain(self, path: Path) -> Corpus[Pair]:
-        return read_pairs(path, labelled=False)
+        return read_pairs(path, labeled=False)
 
     def inputs(self, example: Pair) -> Sequence[Words]:
         return example.premise, example.hypothesis

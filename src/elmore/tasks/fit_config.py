@@ -15,12 +15,12 @@ class FitConfig(Frozen):
     task: AnyTask
     encoder: EncoderConfig = EncoderConfig()
     epochs: int = Field(default=30, ge=1)
-    """At most: `patience` may end it before."""
+    """At most: `patience` may end training earlier."""
     batch: int = Field(default=32, ge=1)
-    """Examples a step."""
+    """Examples per step."""
     lr: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
-    """Of the task's own matrices; biases, mixes and the biLM have none."""
+    """Of the task's own matrices; biases, mixes and a fine-tuned model have none."""
     clip: float = Field(default=5.0, gt=0)
     """Global norm of the gradient."""
     halve_after: int = Field(default=2, ge=1)

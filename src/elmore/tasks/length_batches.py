@@ -1,4 +1,4 @@
-"""Examples of like length together, so that little of a batch is padding."""
+"""Batches of examples of similar length, so that they need little padding."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _BUCKET = 32  # batches that are sorted by length together
 def training_batches(
     lengths: Sequence[int], batch: int, rng: np.random.Generator
 ) -> list[list[int]]:
-    """Every position once, in batches of like length and random order."""
+    """Every index once, in batches of similar length and in random order."""
     order = rng.permutation(len(lengths))
     batches = []
     for start in range(0, len(order), _BUCKET * batch):
@@ -21,6 +21,6 @@ def training_batches(
 
 
 def plain_batches(lengths: Sequence[int], batch: int) -> list[list[int]]:
-    """Every position once, longest first."""
+    """Every index once, longest first."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch] for i in range(0, len(order), batch)]

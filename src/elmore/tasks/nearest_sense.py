@@ -15,7 +15,7 @@ from elmore.tasks.readers.raganato import Lemma, SenseUse
 from elmore.uses.geometry import unit
 from elmore.uses.use_vectors import Floats, Half, Rows, view
 
-_AS_NEAR = 1e-5  # cosines of equal vectors differ by this much and no more, from rounding
+_AS_NEAR = 1e-5  # cosines of equal vectors differ by at most this much, from rounding
 
 Tags = NDArray[np.float32]  # (n, S), 1 where a use is of a sense
 Rule = Callable[[Floats, Tags, Floats], NDArray[np.int64]]
@@ -39,7 +39,7 @@ RULES: dict[str, Rule] = {"mean": by_mean, "nearest": by_nearest}
 
 
 def _first_best(scores: Floats) -> NDArray[np.int64]:
-    """Senses come most frequent first: where nothing tells them apart the first one is taken."""
+    """The most frequent sense comes first, and is taken where scores are equal."""
     equal = scores >= scores.max(axis=1, keepdims=True) - _AS_NEAR
     return np.asarray(equal.argmax(axis=1))  # (m,)
 
@@ -59,7 +59,7 @@ class Ambiguous:
 def ambiguous(
     several: dict[Lemma, list[str]], known: list[SenseUse], asked: list[SenseUse]
 ) -> list[Ambiguous]:
-    """Rows are counted as `_answer` embeds: first the known uses, then the asked ones."""
+    """The rows of the vectors are the known uses first, then the asked ones."""
     tagged: dict[Lemma, list[tuple[int, SenseUse]]] = defaultdict(list)
     questions: dict[Lemma, list[tuple[int, int]]] = defaultdict(list)
     row = count()

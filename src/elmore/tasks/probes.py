@@ -33,8 +33,8 @@ Labels = NDArray[np.int64]
 
 
 class ProbeConfig(Frozen):
-    """How the linear classifiers are trained: softmax over standardised vectors, Adam, a rate that
-    falls to nothing, weights from zero."""
+    """How the linear classifiers are trained: softmax over standardized vectors, Adam, a
+    learning rate that falls to zero, weights that start at zero."""
 
     epochs: int = Field(default=8, ge=1)
     batch: int = Field(default=1024, ge=1)
@@ -104,7 +104,7 @@ def probe_pos(
     config: ProbeConfig = DEFAULT,
     watch: SentenceWatch = unwatched,
 ) -> PosReport:
-    """One classifier a layer. A tag that training has never seen is always got wrong."""
+    """One classifier per layer. A tag that training has not seen is always wrong."""
     known = {tag: i for i, tag in enumerate(sorted({t for s in train for t in s.tags}))}
     labels = np.array([known.get(tag, -1) for s in (*train, *test) for tag in s.tags])
     vectors = use_vectors(encoder, [use for s in (*train, *test) for use in _every_word(s)], watch)
@@ -124,7 +124,7 @@ def _every_word(sentence: TaggedSentence) -> Iterator[Use]:
 def classify(
     known: NDArray[np.float32], labels: Labels, asked: NDArray[np.float32], config: ProbeConfig
 ) -> Labels:
-    """A softmax classifier trained on `known`, and what it makes of `asked`."""
+    """Train a softmax classifier on `known`, and predict for `asked`."""
     mean, spread = known.mean(axis=0), known.std(axis=0)  # (D,)
     spread = np.where(spread > 0, spread, 1)
     inputs = [torch.from_numpy((vectors - mean) / spread) for vectors in (known, asked)]

@@ -30,7 +30,7 @@ N_SIGNS = 2
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A piece of the paragraph from character `start`, and how sure the model is of it."""
+    """A piece of the paragraph from character `start`, and its probability."""
 
     text: str
     start: int
@@ -47,7 +47,7 @@ class QuestionAnswering(Frozen):
     """Of each direction of the RNNs."""
     dropout: float = Field(default=0.3, ge=0.0, lt=1.0)
     max_words: int = Field(default=800, ge=1)
-    """Of a paragraph; the words behind are not read, and how many paragraphs have such is said."""
+    """Of a paragraph; later words are not read, and the paragraphs this affects are counted."""
     max_answer_words: int = Field(default=20, ge=1)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Question]:

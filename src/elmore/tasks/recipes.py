@@ -1,5 +1,5 @@
-"""Tasks by name: functions that return a whole config, as published models had them where that is
-known. `--set a.b=c` changes a setting; only the pretrained vectors are left to be chosen.
+"""Tasks by name: functions that return a whole config, with the settings of published models where
+these are known. `--set a.b=c` changes a setting; the pretrained vectors are chosen separately.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def ner() -> FitConfig:
 
 
 def chunking() -> FitConfig:
-    """The same model: chunks are spans as entities are."""
+    """The same model: chunks are spans, as entities are."""
     return ner()
 
 
@@ -34,7 +34,7 @@ def pos() -> FitConfig:
 
 
 def sst() -> FitConfig:
-    """One label a sentence: the roots of sentiment trees."""
+    """One label per sentence: the roots of sentiment trees."""
     return FitConfig(task=Classification())
 
 

@@ -39,7 +39,7 @@ Tags = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A sentence and its tags, which are empty when they are what is asked for."""
+    """A sentence and its tags, which are empty where they are to be predicted."""
 
     words: Words
     tags: Tags = ()
@@ -75,9 +75,9 @@ class Tagging(Frozen):
     kind: Literal["tagging"] = "tagging"
     layout: ColumnsLayout | ConlluLayout = Field(default=ColumnsLayout(), discriminator="kind")
     spans: bool = True
-    """Tags write down spans; else each stands for itself."""
+    """Whether tags stand for spans; else each tag is a label by itself."""
     encoding: Encoding = "bioes"
-    """What spans are learnt as, whatever the file writes."""
+    """How spans are written as tags for training, whatever the file has."""
     hidden: int = Field(default=200, ge=1)
     n_layers: int = Field(default=1, ge=1)
     dropout: float = Field(default=0.5, ge=0, lt=1)
@@ -109,7 +109,7 @@ class Tagging(Frozen):
         return Tagged(sentence.words, tuple(tags_of(spans, len(sentence.words), self.encoding)))
 
     def read_plain(self, path: Path) -> Corpus[Tagged]:
-        """A sentence a line."""
+        """One sentence per line."""
         found = read_plain_sentences(path)
         return Corpus([Tagged(words) for words in found.examples], found.notes)
 

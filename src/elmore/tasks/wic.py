@@ -104,8 +104,8 @@ def wic(
 
 
 def pair_cosines(vectors: Half, name: str) -> Doubles:
-    """Of each pair, its uses being neighbours. Rounded, or a threshold would be put among equal
-    vectors that rounding errors alone tell apart."""
+    """Of each pair: its two uses are rows next to each other. Rounded, so that no threshold falls
+    between vectors that differ by rounding errors only."""
     units = unit(view(vectors, name)).astype(np.float64)  # (2 N, D)
     return np.asarray((units[::2] * units[1::2]).sum(axis=1).round(5))  # (N,)
 

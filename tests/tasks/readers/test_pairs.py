@@ -23,7 +23,7 @@ def write(folder: Path, *lines: str, name: str = "pairs.txt") -> Path:
 
 def complaint(path: Path, *, labelled: bool = True) -> str:
     with pytest.raises(InputError) as caught:
-        read_pairs(path, labelled=labelled)
+        read_pairs(path, labeled=labelled)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -101,9 +101,9 @@ def test_pairs_nobody_agreed_on_are_counted_and_left_out(tmp_path: Path):
 def test_without_labels_there_is_still_something_to_predict(tmp_path: Path):
     path = write(tmp_path, "A cat sleeps\tNobody sleeps", "A cat sleeps\tNobody sleeps\t-")
     question = Pair(CAT.premise, CAT.hypothesis)
-    assert list(read_pairs(path, labelled=False).examples) == [question, question]
+    assert list(read_pairs(path, labeled=False).examples) == [question, question]
     path = write(tmp_path, json.dumps({"premise": "A cat sleeps", "hypothesis": "Nobody sleeps"}))
-    assert list(read_pairs(path, labelled=False).examples) == [question]
+    assert list(read_pairs(path, labeled=False).examples) == [question]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_row_shorter_than_the_names(tmp_path: Path):
 def test_names_without_a_label(tmp_path: Path):
     path = write(tmp_path, "premise\thypothesis", "a\tb")
     assert "no column label or gold_label" in complaint(path)
-    assert list(read_pairs(path, labelled=False).examples) == [Pair(("a",), ("b",))]
+    assert list(read_pairs(path, labeled=False).examples) == [Pair(("a",), ("b",))]
 
 
 @pytest.mark.parametrize("lines", [(), ("", " "), ("premise\thypothesis\tlabel",)])

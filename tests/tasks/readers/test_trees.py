@@ -46,7 +46,7 @@ def test_a_tree_may_be_deeper_than_python_recurses(tmp_path: Path):
     "line", ["(3 (2 It)", "(3 It))", "3 It", "(3)", "()", "(3 ())", "(", "(2 a) (2 b)", "x (2 a)"]
 )
 def test_a_broken_tree_is_told_with_its_line(tmp_path: Path, line: str):
-    with pytest.raises(InputError, match=r"a.txt, line 2: .* is no tree; expected brackets"):
+    with pytest.raises(InputError, match=r"a.txt, line 2: .* is not a tree; expected brackets"):
         list(read_trees(write(tmp_path, f"(2 fine)\n{line}\n")))
 
 

@@ -1,4 +1,4 @@
-"""CoNLL's columns: a word a line, its labels beside it, a blank line between sentences."""
+"""CoNLL's columns: one word per line, its labels beside it, a blank line between sentences."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def read_columns(path: Path, word: int = 0, tag: int = -1) -> Iterator[TaggedSen
         rows.append(fields)
     yield from _sentence(rows, word, tag, first)
     if not width:
-        raise InputError(f"{path}: no sentence found; expected a word and its tag a line.")
+        raise InputError(f"{path}: no sentence found; expected one word and its tag per line.")
 
 
 def _width(fields: list[str], word: int, tag: int, path: Path, number: int) -> int:

@@ -39,7 +39,7 @@ def read_conllu(path: Path, column: ConlluColumn = "upos") -> Iterator[TaggedSen
     if words:
         yield TaggedSentence(tuple(words), tuple(tags), first)
     if not found:
-        raise InputError(f"{path}: no sentence found; expected CoNLL-U, ten columns a word.")
+        raise InputError(f"{path}: no sentence found; expected CoNLL-U, ten columns per word.")
 
 
 def _tag(field: str, path: Path, number: int, column: ConlluColumn) -> str:

@@ -1,4 +1,4 @@
-"""JSON of a file, or of one line of it; what cannot be used is told with its place."""
+"""JSON of a file, or of one line of it; errors name the place."""
 
 import json
 import re
@@ -22,8 +22,8 @@ def parse_json(text: str, path: str | Path, line: int | None = None) -> Any:
         raise InputError(f"{place}: not JSON ({error.msg}).") from None
     except UnicodeEncodeError:
         raise InputError(
-            f"{where}: half a surrogate pair (\\ud800 to \\udfff alone), which is no character; "
-            "mend or drop it."
+            f"{where}: half a surrogate pair (\\ud800 to \\udfff alone), which is not a character; "
+            "correct or remove it."
         ) from None
     except RecursionError:
         raise InputError(f"{where}: JSON nested too deep.") from None

@@ -1,6 +1,6 @@
-"""Two sentences and a label, a line each: tab-separated with or without a line of names, or JSON
-objects, under the names the published sets use. Sentences are tokenised, which leaves text that is
-tokenised already as it is; pairs whose annotators did not agree are counted and left out.
+"""Two sentences and a label per line: tab-separated with or without a line of names, or JSON
+objects, under the names the published sets use. Sentences are tokenized, which does not change text
+that is tokenized already; pairs whose annotators did not agree are counted and left out.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ EXPECTED = "premise, hypothesis and label"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Does the hypothesis follow from the premise? The label says; None where it is asked."""
+    """Whether the hypothesis follows from the premise; None where that is to be predicted."""
 
     premise: Words
     hypothesis: Words
@@ -42,11 +42,11 @@ class _Row(NamedTuple):
     label: str | None
 
 
-def read_pairs(path: Path, *, labelled: bool = True) -> Corpus[Pair]:
-    """The pairs of a file in order; without `labelled` no label is asked for nor looked at."""
+def read_pairs(path: Path, *, labeled: bool = True) -> Corpus[Pair]:
+    """The pairs of a file in order; without `labeled` labels are neither needed nor read."""
     pairs: list[Pair] = []
     n_undecided = 0
-    for row in _rows(path, labelled):
+    for row in _rows(path, labeled):
         if row.label in UNDECIDED:
             n_undecided += 1
         else:
@@ -65,32 +65,32 @@ def read_pairs(path: Path, *, labelled: bool = True) -> Corpus[Pair]:
 def _words(text: str, which: str, place: str) -> Words:
     found = tuple(words(text))
     if not found:
-        raise InputError(f"{place}: the {which} has no words; mend or drop the line.")
+        raise InputError(f"{place}: the {which} has no words; correct or remove the line.")
     return found
 
 
-def _rows(path: Path, labelled: bool) -> Iterator[_Row]:
+def _rows(path: Path, labeled: bool) -> Iterator[_Row]:
     lines = ((n, line) for n, line in enumerate(read_lines(path), start=1) if line.strip())
     first = next(lines, None)
     if first is None:
         return
     if first[1].lstrip().startswith("{"):
         for number, line in chain([first], lines):
-            yield _from_json(parse_json(line, path, number), f"{path}, line {number}", labelled)
+            yield _from_json(parse_json(line, path, number), f"{path}, line {number}", labeled)
         return
     names = [cell.strip() for cell in first[1].split("\t")]
-    columns = _columns(names, f"{path}, line {first[0]}", labelled)
+    columns = _columns(names, f"{path}, line {first[0]}", labeled)
     for number, line in lines if columns else chain([first], lines):
-        yield _from_cells(line.split("\t"), columns, f"{path}, line {number}", labelled)
+        yield _from_cells(line.split("\t"), columns, f"{path}, line {number}", labeled)
 
 
-def _columns(names: list[str], place: str, labelled: bool) -> tuple[int, ...] | None:
+def _columns(names: list[str], place: str, labeled: bool) -> tuple[int, ...] | None:
     """Where a line of names puts sentences and label; None if the line names nothing."""
     plain = [name.lower() for name in names]
     for premise, hypothesis, *labels in NAMES:
         if premise.lower() in plain and hypothesis.lower() in plain:
             found = [plain.index(label) for label in labels if label in plain]
-            if labelled and not found:
+            if labeled and not found:
                 raise InputError(f"{place}: no column {' or '.join(labels)} among {names}.")
             return plain.index(premise.lower()), plain.index(hypothesis.lower()), *found[:1]
     if plain[-1] in LABELS:
@@ -103,10 +103,10 @@ def _columns(names: list[str], place: str, labelled: bool) -> tuple[int, ...] | 
 
 
 def _from_cells(
-    cells: list[str], columns: tuple[int, ...] | None, place: str, labelled: bool
+    cells: list[str], columns: tuple[int, ...] | None, place: str, labeled: bool
 ) -> _Row:
     if columns is None:
-        if len(cells) != 3 and (labelled or len(cells) != 2):
+        if len(cells) != 3 and (labeled or len(cells) != 2):
             raise InputError(
                 f"{place}: {len(cells)} columns; expected 3, split by tabs: {EXPECTED}, or a first "
                 "line that names more."
@@ -115,17 +115,17 @@ def _from_cells(
     elif len(cells) <= max(columns):
         raise InputError(f"{place}: {len(cells)} columns; expected {max(columns) + 1} or more.")
     premise, hypothesis = (cells[i] for i in columns[:2])
-    label = _label(cells[columns[2]].strip(), place) if labelled else None
+    label = _label(cells[columns[2]].strip(), place) if labeled else None
     return _Row(place, premise, hypothesis, label)
 
 
-def _from_json(found: Any, place: str, labelled: bool) -> _Row:
+def _from_json(found: Any, place: str, labeled: bool) -> _Row:
     if not isinstance(found, dict):
         raise InputError(f"{place}: a JSON {type(found).__name__}; expected an object.")
     for premise, hypothesis, *labels in NAMES:
         if isinstance(found.get(premise), str) and isinstance(found.get(hypothesis), str):
             given = next((found[name] for name in labels if name in found), None)
-            label = _label(given, place) if labelled else None
+            label = _label(given, place) if labeled else None
             return _Row(place, found[premise], found[hypothesis], label)
     names = " or ".join(f"{premise} and {hypothesis}" for premise, hypothesis, *_ in NAMES)
     raise InputError(f"{place}: no two sentences among {sorted(found)[:9]}; expected {names}.")

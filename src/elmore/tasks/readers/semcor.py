@@ -1,5 +1,5 @@
-"""SemCor as JSON lines: {"tokens": [[form, lemma, pos, sense key, synset], …]}, a sentence a line,
-streamed. Expressions are joined by underscores; here they are words again.
+"""SemCor as JSON lines: {"tokens": [[form, lemma, pos, sense key, synset], …]}, one sentence
+per line, streamed. Expressions are joined by underscores in the file, and split into words here.
 """
 
 import json

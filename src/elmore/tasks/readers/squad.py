@@ -1,6 +1,6 @@
 """SQuAD 1.1's JSON: paragraphs, and questions whose answer is a piece of the paragraph. Words keep
 their places in the text, so a span of words can be cut from it as it was written. An answer that is
-not where the file says is looked for, counted and reported; it is never lost from the scoring.
+not where the file says is searched for, counted and reported; it always counts in the scores.
 """
 
 from bisect import bisect_left, bisect_right
@@ -74,7 +74,7 @@ class _File(Foreign):
 
 
 def read_squad(path: Path, *, max_words: int, answered: bool = True) -> Corpus[Question]:
-    """The questions of a file; without `answered` no answer is asked for nor looked at."""
+    """The questions of a file; without `answered` answers are neither needed nor read."""
     counts: Counter[str] = Counter()
     questions: list[Question] = []
     for place, given in _paragraphs(path):

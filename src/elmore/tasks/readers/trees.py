@@ -1,4 +1,4 @@
-"""Stanford Sentiment Treebank: a sentence a line as a tree in brackets, a label on every phrase:
+"""Stanford Sentiment Treebank: one tree in brackets per line, a label on every phrase:
 (3 (2 It) (4 (2 's) (4 lovely))). The escapes of the Penn Treebank are undone.
 """
 
@@ -35,14 +35,14 @@ class Tree:
 
 
 def read_trees(path: Path) -> Iterator[Tree]:
-    """One a line; blank lines are none."""
+    """One per line; blank lines are skipped."""
     found = False
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             found = True
             yield _tree(line, path, number)
     if not found:
-        raise InputError(f"{path}: no tree found; expected one a line, as in (3 (2 It) (4 works)).")
+        raise InputError(f"{path}: no tree found; expected one per line like (3 (2 It) (4 works)).")
 
 
 def _tree(line: str, path: Path, number: int) -> Tree:
@@ -73,6 +73,6 @@ def _tree(line: str, path: Path, number: int) -> Tree:
 
 def _broken(line: str, path: Path, number: int) -> InputError:
     return InputError(
-        f"{path}, line {number}: {line[:40]!r} is no tree; expected brackets that match, each "
+        f"{path}, line {number}: {line[:40]!r} is not a tree; expected brackets that match, each "
         "with a label and words or phrases, as in (3 (2 It) (4 works))."
     )
