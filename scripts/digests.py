@@ -34,6 +34,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
 from tests.before import answers, commands  # noqa: E402
 from tests.before.answers import Answer, run  # noqa: E402
 
@@ -62,10 +63,11 @@ def found(*places: str) -> Any:
 
 def without_kernel(embedder: Embedder) -> Embedder:
     """The same model, run by PyTorch alone."""
-    engine = found("elmore.engine.engine:Engine")
+    make = found("elmore.engine.runner:runner_for", "elmore.engine.engine:Engine")
     no_kernel = found("elmore.engine.kernel:NoKernel")
-    speller = getattr(embedder, "speller", None) or embedder.checkpoint.speller()
-    embedder.engine = engine(embedder.model, speller, kernel=no_kernel("PyTorch is asked for"))
+    reader = getattr(embedder, "reader", None) or embedder.speller
+    runner = make(embedder.model, reader, kernel=no_kernel("PyTorch is asked for"))
+    embedder.runner = embedder.engine = runner  # by its name now, and in the version before
     return embedder
 
 
@@ -160,10 +162,22 @@ def files(folder: Path, *patterns: str) -> dict[str, str]:
     return {name: full[:16] for name, full in answers.digest_files(folder, *patterns).items()}
 
 
-def gradients(module: torch.nn.Module) -> dict[str, Any]:
+def weights(folder: Path) -> dict[str, str]:
+    """Every tensor below a folder, under the names of the version before."""
     return {
-        name: None if p.grad is None else digested(p.grad) for name, p in module.named_parameters()
+        f"{path.relative_to(folder)} {answers.old_name(name)}": answers.digest_array(array)[:16]
+        for path in sorted(folder.rglob("*.safetensors"))
+        for name, array in sorted(load_file(path).items())
     }
+
+
+def by_file_name(found: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("heads/"): value for name, value in sorted(found.items())}
+
+
+def gradients(module: torch.nn.Module) -> dict[str, Any]:
+    named = {name.replace("model.", "bilm."): p.grad for name, p in module.named_parameters()}
+    return {name: None if grad is None else digested(grad) for name, grad in named.items()}
 
 
 # Parts --------------------------------------------------------------------------------------------
@@ -379,10 +393,13 @@ def pretraining() -> Answer:
         last = answers.newest(folder)
         training = torch.load(last / "training.pt", map_location="cpu", weights_only=True)
         told[name] = {
-            "checkpoint": files(last, "*.safetensors", "*.txt", "*.json"),
+            "checkpoint": by_file_name(weights(last)),
+            "texts": files(last, "*.txt"),
+            "config": answers.native_config(last),
             "training": digested(without_seconds(training)),
             "log": log(folder),
-            "run": files(folder, "run.json", "softmax-start.safetensors", "vocab.txt"),
+            "start": files(folder, "softmax-start.safetensors"),
+            "vocabulary": files(folder, "vocab.txt"),
             "fingerprint": Embedder.load(folder).fingerprint,
         }
     return told
@@ -400,8 +417,7 @@ def tasks() -> Answer:
         folder = Path("trained") / name.replace("/", "-")
         run(*command, "--epochs", "2", "--output", str(folder))
         found_here = answers.task_answers(commands.task_name(command), folder)
-        checkpoints = files(folder, "*.safetensors")
-        told[name] = {"files": checkpoints, "log": log(folder), **digested(found_here)}
+        told[name] = {"weights": weights(folder), "log": log(folder), **digested(found_here)}
     return told
 
 

@@ -81,9 +81,14 @@ def flat(arrays: list[NDArray[Any]]) -> NDArray[np.float32]:
     return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
+def old_name(tensor: str) -> str:
+    """What the version before called a tensor of a task."""
+    return tensor.replace("encoder.sources.", "encoder.parts.").replace("elmo.model.", "elmo.bilm.")
+
+
 def tensors(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """The names and shapes in a safetensors file, and all its numbers."""
-    found = sorted(load_file(path).items())
+    found = sorted((old_name(name), value) for name, value in load_file(path).items())
     return [f"{name} {value.shape}" for name, value in found], flat([v for _, v in found])
 
 
@@ -107,12 +112,27 @@ def newest(folder: Path) -> Path:
 # Models -------------------------------------------------------------------------------------------
 
 
+def native_config(folder: Path) -> Any:
+    """As the version before would have written it: format 1 had no `kind` and no `heads`."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    softmax = config.pop("heads", {}).get("softmax", {})
+    config["model"].pop("kind", None)
+    adaptive = softmax if softmax.get("kind") == "adaptive" else None
+    return {"adaptive": adaptive, **config, "version": 1}
+
+
+def softmax_file(folder: Path) -> Path:
+    """In format 1 it lay beside the weights."""
+    heads = folder / "heads"
+    return (heads if heads.is_dir() else folder) / "softmax.safetensors"
+
+
 def native_folder(folder: Path) -> Answer:
     """Everything in it, exactly."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = native_config(folder)
     arrays = {
         path.name: {name: digest_array(array) for name, array in sorted(load_file(path).items())}
-        for path in sorted(folder.glob("*.safetensors"))
+        for path in sorted(folder.rglob("*.safetensors"), key=lambda path: path.name)
     }
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))}
     return {"config": config, "tensors": arrays, "texts": texts}
@@ -278,13 +298,13 @@ def trained(folder: Path) -> Answer:
     """What a run has come to."""
     last = newest(folder)
     names, weights = tensors(last / "model.safetensors")
-    softmax_names, softmax = tensors(last / "softmax.safetensors")
+    softmax_names, softmax = tensors(softmax_file(last))
     log_names, log = log_of(folder)
     best = folder / "best"
     return {
         "checkpoint": [last.name, best.read_text(encoding="utf-8") if best.exists() else None],
         "names": [names, softmax_names, log_names],
-        "config": json.loads((last / "config.json").read_text(encoding="utf-8")),
+        "config": native_config(last),
         "vocabulary": (folder / "vocab.txt").read_text(encoding="utf-8"),
         "weights": every(_STEP, weights),
         "softmax": every(_STEP, softmax),
