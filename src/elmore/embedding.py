@@ -1,13 +1,21 @@
-"""A sentence with its vectors, and how sentences are read: strings are tokenized, lists are not."""
+"""A sentence with its vectors, how sentences are read (strings are tokenized, lists are not), and
+which of a model's layers are taken.
+"""
 
-# L layers, n words, D vector dim
+# L layers of the model, K layers taken, n words, D vector dim
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from elmore.config import Frozen
 from elmore.errors import ConfigError, InputError
+from elmore.nn.scalar_mix import ScalarMix
 from elmore.text.tokenize import tokenize
 
 Sentence = str | Sequence[str]
@@ -90,3 +98,135 @@ def read_sentences(sentences: object) -> Iterator[ReadSentence]:
 def read_words(sentences: object) -> list[list[str]]:
     """The words of every sentence."""
     return [read.words for read in read_sentences(sentences)]
+
+
+# Which layers -------------------------------------------------------------------------------------
+
+_NUMBERS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
+_MIX = "mix:"
+
+
+class Layers(Frozen):
+    """Layers as they are, in the order given."""
+
+    kind: Literal["layers"] = "layers"
+    numbers: tuple[int, ...] = Field(min_length=1)
+
+    def shape(self, dim: int) -> tuple[int, int]:
+        """(K, D) of what is taken from a model whose vectors are `dim` long."""
+        return len(self.numbers), dim
+
+    def select(self, layers: Vectors) -> Vectors:
+        """(L, n, D) -> (K, n, D)."""
+        return layers[list(self.numbers)]
+
+    def described(self) -> str:
+        return f"layers {', '.join(map(str, self.numbers))}"
+
+
+class Average(Frozen):
+    """The mean of all layers."""
+
+    kind: Literal["average"] = "average"
+
+    def shape(self, dim: int) -> tuple[int, int]:
+        return 1, dim
+
+    def select(self, layers: Vectors) -> Vectors:
+        """(L, n, D) -> (1, n, D)."""
+        return np.asarray(layers.mean(axis=0, keepdims=True), np.float32)
+
+    def described(self) -> str:
+        return "the average of all layers"
+
+
+class Mix(Frozen):
+    """γ Σ s_j h_j, with the weights a task has learned."""
+
+    kind: Literal["mix"] = "mix"
+    weights: tuple[float, ...]
+    """s_j, after the softmax."""
+    gamma: float
+
+    def shape(self, dim: int) -> tuple[int, int]:
+        return 1, dim
+
+    def select(self, layers: Vectors) -> Vectors:
+        """(L, n, D) -> (1, n, D)."""
+        weights = np.asarray(self.weights, np.float32) * np.float32(self.gamma)
+        return np.asarray(np.tensordot(weights, layers, axes=1)[None], np.float32)
+
+    def described(self) -> str:
+        weights = " ".join(f"{weight:.3f}" for weight in self.weights)
+        return f"a mix, weights {weights}, gamma {self.gamma:.3f}"
+
+
+LayerChoice = Annotated[Layers | Average | Mix, Field(discriminator="kind")]
+LayersAsked = str | Sequence[int] | ScalarMix | Mix
+"""all, top, average, layer numbers such as 0,2, mix:0.2,0.5,0.3, or the same as objects."""
+
+
+def is_layer_choice(text: str) -> bool:
+    """Whether a model with enough layers has these: all, top, average, or numbers."""
+    return text in ("all", "top", "average") or _NUMBERS.fullmatch(text) is not None
+
+
+def layer_choice(
+    asked: LayersAsked, n_layers: int, option: str = "layers"
+) -> Layers | Average | Mix:
+    """What is asked for, checked against the model; errors call it `option`."""
+    match asked:
+        case "average":
+            return Average()
+        case "all" | "top":
+            return Layers(numbers=tuple(range(n_layers))[0 if asked == "all" else -1 :])
+        case ScalarMix():
+            return _checked_mix(_learned(asked), n_layers)
+        case Mix():
+            return _checked_mix(asked, n_layers)
+        case str() if _NUMBERS.fullmatch(asked):
+            return _numbered(tuple(int(number) for number in asked.split(",")), n_layers, option)
+        case str() if asked.startswith(_MIX):
+            return _checked_mix(_written_mix(asked, option), n_layers)
+        case str():
+            raise ConfigError(f"{option} is {asked!r}; {_EXPECTED}")
+        case Sequence():
+            return _numbered(tuple(cast(Sequence[int], asked)), n_layers, option)
+    raise ConfigError(f"{option} is a {type(asked).__name__}; {_EXPECTED}")
+
+
+_EXPECTED = "expected all, top, average, numbers such as 0,2, or mix:0.2,0.5,0.3."
+
+
+def _numbered(numbers: tuple[int, ...], n_layers: int, option: str) -> Layers:
+    fitting = (type(number) is int and 0 <= number < n_layers for number in numbers)
+    if not numbers or not all(fitting):
+        raise ConfigError(
+            f"{option} is {numbers}, but the model has the layers 0 to {n_layers - 1}."
+        )
+    return Layers(numbers=numbers)
+
+
+def _written_mix(text: str, option: str) -> Mix:
+    try:
+        weights = tuple(float(weight) for weight in text.removeprefix(_MIX).split(","))
+    except ValueError:
+        raise ConfigError(f"{option} is {text!r}; {_EXPECTED}") from None
+    return Mix(weights=weights, gamma=1.0)
+
+
+def _learned(mix: ScalarMix) -> Mix:
+    if mix.layer_norm:
+        raise ConfigError(
+            "A mix with layer norm depends on the whole batch, so no sentence can be stored "
+            "with it; store the layers instead: keep='all'."
+        )
+    return Mix(weights=tuple(mix.weights.tolist()), gamma=mix.gamma.item())
+
+
+def _checked_mix(mix: Mix, n_layers: int) -> Mix:
+    if len(mix.weights) != n_layers:
+        raise ConfigError(f"{len(mix.weights)} mix weights given for {n_layers} layers.")
+    if not all(math.isfinite(number) for number in (*mix.weights, mix.gamma)):
+        raise ConfigError(f"A mix of {mix.weights} times {mix.gamma}; expected finite numbers.")
+    return mix

@@ -1,42 +1,17 @@
-"""What a dump refuses before a model is loaded, and which layers it takes."""
+"""What a dump refuses before a model is loaded."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from elmore.dump.config import DumpConfig, check_layers, check_target, format_of, select
+from elmore.dump.config import DumpConfig, check_target, format_of
 from elmore.errors import ConfigError, InputError
-
-LAYERS = np.arange(3 * 2 * 4, dtype=np.float32).reshape(3, 2, 4)
-
-
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ("all", LAYERS),
-        ("top", LAYERS[2]),
-        ("average", (LAYERS[0] + LAYERS[1] + LAYERS[2]) / 3),
-        ("0,2", np.stack([LAYERS[0], LAYERS[2]])),
-        ("1", LAYERS[1:2]),
-    ],
-)
-def test_a_choice_of_layers_has_allennlps_shape(choice: str, expected: np.ndarray):
-    chosen = select(LAYERS, choice)
-    assert chosen.dtype == np.float32
-    np.testing.assert_array_equal(chosen, expected)
 
 
 @pytest.mark.parametrize("choice", ["", "middle", "0,", "-1", "0;2", "1.5", "٣"])
 def test_an_unreadable_choice_of_layers_is_refused(choice: str):
     with pytest.raises(ConfigError, match=r"layers is .*expected all, top, average"):
         DumpConfig(layers=choice)
-
-
-def test_a_layer_the_model_lacks_is_refused():
-    check_layers("0,2", 3)
-    with pytest.raises(ConfigError, match="layers 0 to 2"):
-        check_layers("0,3", 3)
 
 
 @pytest.mark.parametrize(

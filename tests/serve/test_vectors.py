@@ -16,11 +16,11 @@ B = np.cos(np.arange(3 * 2 * 5, dtype=np.float32)).reshape(3, 2, 5)
 
 
 def test_layers_are_chosen():
-    np.testing.assert_array_equal(vectors.choose("all", None, 3)(A), A)
-    np.testing.assert_array_equal(vectors.choose(1, None, 3)(A), A[1:2])
-    mixed = vectors.choose("mix", [0.5, -1.0, 2.0], 3, gamma=3.0)(A)
+    np.testing.assert_array_equal(vectors.choose("all", None, 3).select(A), A)
+    np.testing.assert_array_equal(vectors.choose(1, None, 3).select(A), A[1:2])
+    mixed = vectors.choose("mix", [0.5, -1.0, 2.0], 3, gamma=3.0).select(A)
     np.testing.assert_allclose(mixed, [3 * (0.5 * A[0] - A[1] + 2 * A[2])], rtol=0, atol=1e-5)
-    equal = vectors.choose("mix", None, 3)(A)
+    equal = vectors.choose("mix", None, 3).select(A)
     np.testing.assert_allclose(equal, [(A[0] + A[1] + A[2]) / 3], rtol=0, atol=1e-6)
 
 

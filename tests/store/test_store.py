@@ -9,13 +9,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from elmore.embedder import Embedder
-from elmore.embedding import Embedding
+from elmore.embedding import Embedding, Mix
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store import fill as filling
 from elmore.store import writer as writing
 from elmore.store.fill import FillProgress
-from elmore.store.keep import KeepMix
 from elmore.store.layout import MANIFEST
 from elmore.store.precision import PRECISIONS, Precision
 from elmore.store.projection import Projection
@@ -56,7 +55,7 @@ def test_a_store_remembers_what_it_keeps(tmp_path: Path):
     mix.gamma.data.fill_(2.0)
     Store.create(tmp_path / "s", waves(), keep=mix, precision="float16").fill(sentences(9))
     store = Store.open(tmp_path / "s")
-    assert isinstance(store.keep, KeepMix)
+    assert isinstance(store.keep, Mix)
     assert store.keep.weights == pytest.approx(mix.weights.tolist())
     assert (store.keep.gamma, store.precision, store.n_layers, store.dim) == (2.0, "float16", 1, 8)
     want = 2.0 * np.tensordot(mix.weights.detach().numpy(), wave(sentences(9)[5]), axes=1)

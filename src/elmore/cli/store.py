@@ -27,7 +27,7 @@ from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedder
-    from elmore.store.keep import Choice
+    from elmore.store.keep import KeepAsked
     from elmore.store.store import Store
 
 store = typer.Typer(help="Embed once, keep it small, read it fast.", rich_markup_mode=None)
@@ -90,7 +90,6 @@ def fill(
 @store.command()
 def info(folder: Folder) -> None:
     """Show what a store holds, and how much space it saves."""
-    from elmore.store.keep import described
     from elmore.store.store import Store
 
     found = Store.open(folder)
@@ -98,7 +97,7 @@ def info(folder: Folder) -> None:
     full = manifest.words * manifest.n_layers * manifest.dim * 4
     rows = [
         ("model", f"{manifest.fingerprint[:12]}, {manifest.n_layers} layers × {manifest.dim}"),
-        ("keeps", described(manifest.keep)),
+        ("keeps", manifest.keep.described()),
         ("precision", manifest.precision),
         ("sentences", f"{len(found):,}"),
         ("words", f"{manifest.words:,}"),
@@ -220,7 +219,8 @@ def _check_choice(
 
 def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float | None) -> "Store":
     """A store to continue: it must keep what was asked for."""
-    from elmore.store.keep import KeepMix, KeepProjection, described, keep_of
+    from elmore.embedding import Mix
+    from elmore.store.keep import KeepProjection, keep_of
     from elmore.store.store import Store
 
     found = Store.open(folder, embedder)
@@ -229,7 +229,7 @@ def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float |
     match found.keep:
         case KeepProjection(dim=dim):
             same = keep == f"{_PROJECTION}{dim}"
-        case KeepMix(gamma=there) if keep.startswith("mix:"):
+        case Mix(gamma=there) if keep.startswith("mix:"):
             scale = {"gamma": there if gamma is None else gamma}
             same = keep_of(keep, embedder.n_layers).model_copy(update=scale) == found.keep
         case _:
@@ -238,7 +238,7 @@ def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float |
             )
     if not same:
         raise ConfigError(
-            f"{folder}: it keeps {described(found.keep)}, not {keep}; leave --keep out, or choose "
+            f"{folder}: it keeps {found.keep.described()}, not {keep}; leave --keep out, or choose "
             "another folder."
         )
     return found
@@ -246,15 +246,16 @@ def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float |
 
 def _choice(
     keep: str, gamma: float | None, embedder: "Embedder", text: str, sample: Iterable[list[str]]
-) -> "Choice":
+) -> "KeepAsked":
     """The option as the library wants it; a projection is learnt from the text's beginning."""
-    from elmore.store.keep import KeepMix, keep_of
+    from elmore.embedding import Mix
+    from elmore.store.keep import keep_of
     from elmore.store.projection import Projection
 
     if not keep.startswith(_PROJECTION):
         kept = keep_of(keep, embedder.n_layers)
         scale = 1.0 if gamma is None else gamma
-        return kept.model_copy(update={"gamma": scale}) if isinstance(kept, KeepMix) else keep
+        return kept.model_copy(update={"gamma": scale}) if isinstance(kept, Mix) else keep
     number = keep.removeprefix(_PROJECTION)
     if not number.isdecimal():
         raise ConfigError(f"keep is {keep!r}; expected a number, such as {_PROJECTION}256.")

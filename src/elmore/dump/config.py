@@ -2,8 +2,6 @@
 refused without a model is refused here, before one is loaded.
 """
 
-# L layers, n words, D vector dim
-import re
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -12,7 +10,7 @@ from pydantic import model_validator
 
 from elmore.config import Frozen
 from elmore.embedder import BATCH_WORDS
-from elmore.embedding import Vectors
+from elmore.embedding import is_layer_choice
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import cannot_write
 
@@ -20,7 +18,6 @@ Format = Literal["hdf5", "npz", "jsonl"]
 
 STDOUT = "-"
 FORMATS: dict[str, Format] = {".hdf5": "hdf5", ".h5": "hdf5", ".npz": "npz", ".jsonl": "jsonl"}
-_NUMBERS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
 
 
 class DumpConfig(Frozen):
@@ -44,7 +41,7 @@ class DumpConfig(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> "DumpConfig":
-        if self.layers not in ("all", "top", "average") and not _NUMBERS.fullmatch(self.layers):
+        if not is_layer_choice(self.layers):
             raise ConfigError(
                 f"layers is {self.layers!r}; expected all, top, average, or numbers such as 0,2."
             )
@@ -58,6 +55,11 @@ class DumpConfig(Frozen):
         if self.use_sentence_keys and self.format == "jsonl":
             raise ConfigError("JSON lines have no keys: leave use_sentence_keys out.")
         return self
+
+    @property
+    def is_one_layer(self) -> bool:
+        """Vectors are (n, D), without an axis of layers, as AllenNLP's are."""
+        return self.layers in ("top", "average")
 
     @property
     def in_parts(self) -> bool:
@@ -107,26 +109,3 @@ def check_target(target: Path, config: DumpConfig) -> None:
         tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
         raise cannot_write(target, error) from None
-
-
-def check_layers(choice: str, n_layers: int) -> None:
-    """Refuse the number of a layer that the model does not have."""
-    for number in _numbers(choice):
-        if number >= n_layers:
-            raise ConfigError(
-                f"layers is {choice!r}, but this model has the layers 0 to {n_layers - 1}."
-            )
-
-
-def select(layers: Vectors, choice: str) -> Vectors:
-    """(L, n, D) -> (L, n, D) for all, (n, D) for top and average, (k, n, D) for k numbers."""
-    if choice == "all":
-        return layers
-    if choice == "average":
-        average: Vectors = layers.mean(axis=0)
-        return average
-    return layers[-1] if choice == "top" else layers[_numbers(choice)]
-
-
-def _numbers(choice: str) -> list[int]:
-    return [int(number) for number in choice.split(",")] if choice[0].isdigit() else []

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from elmore.dump.config import STDOUT, DumpConfig, check_layers, check_target
+from elmore.dump.config import STDOUT, DumpConfig, check_target
 from elmore.dump.lines import Reader, SentenceMap, Window, embedded
 from elmore.dump.resumable import Parts, Run
 from elmore.dump.writers import Hdf5Writer, JsonlWriter, NpzWriter, Tally, Writer
 from elmore.embedder import Embedder
+from elmore.embedding import layer_choice
 from elmore.files.atomic import atomic_file
 from elmore.files.hdf5_file import hdf5_file
 from elmore.files.stop_signals import StopSignals
@@ -62,7 +63,7 @@ def dump(
     """
     target, begin = Path(target), monotonic()
     check_target(target, config)
-    check_layers(config.layers, embedder.n_layers)
+    layer_choice(config.layers, embedder.n_layers)  # refused now, not when the work has begun
     reader = Reader(lines)
     sentence_map = SentenceMap(wanted=config.has_map)
     windows = _watched(embedded(embedder, reader, config), reader, progress)

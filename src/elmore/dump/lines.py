@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmore.dump.config import DumpConfig, select
+from elmore.dump.config import DumpConfig
 from elmore.embedder import Embedder
-from elmore.embedding import Embedding, Sentence, Vectors
+from elmore.embedding import Embedding, Sentence, Vectors, layer_choice
 from elmore.errors import InputError
 from elmore.files.sentence_files import line_words
 from elmore.text.batching import windows as grouped
@@ -87,10 +87,13 @@ class Reader:
 def embedded(embedder: Embedder, reader: Reader, config: DumpConfig) -> Iterator[Window]:
     """The rest of the input. What a window holds does not depend on where the reading began, as
     long as it began at the end of another: resumed runs compute the same batches."""
+    choice = layer_choice(config.layers, embedder.n_layers)
     items: list[Item] = []
     for embedding in _embeddings(embedder, reader.sentences(config.tokenize), config):
         index, sentence = reader.waiting.popleft()
-        vectors = select(embedding.layers, config.layers)
+        vectors = choice.select(embedding.layers)  # (K, n, D)
+        if config.is_one_layer:
+            vectors = vectors[0]
         items.append(Item(index, sentence, embedding.words, vectors))
         if not reader.waiting:
             yield Window(items, reader.lines, reader.bytes, reader.sha256)

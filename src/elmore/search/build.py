@@ -31,7 +31,7 @@ from elmore.search.manifest import (
 from elmore.search.sampling import COUNTS, WORDS, Plan, WordChoice, choose_words, read_counts
 from elmore.search.vector_space import CENTRE, read_vector_space
 from elmore.search.writer import Writer
-from elmore.store.keep import KeepProjection, described, keep_of, select
+from elmore.store.keep import KeepProjection, keep_of
 from elmore.store.precision import PRECISIONS, Precision
 from elmore.store.words import pack, read_all
 
@@ -195,7 +195,7 @@ def _centre(
     total, weight = np.zeros(()), 0.0
     for embedding in embedder.stream(sample):
         shares = np.array([min(1.0, manifest.max_uses / counts[w]) for w in embedding.words])
-        kept = select(manifest.keep, embedding.layers, None)  # (K, n, D)
+        kept = manifest.keep.select(embedding.layers)  # (K, n, D)
         total = total + np.einsum("n,knd->kd", shares, kept, dtype=np.float64)
         weight += float(shares.sum())
     return (total / weight).astype(np.float32)
@@ -210,7 +210,7 @@ def _check_same(path: Path, embedder: Embedder, config: BuildConfig) -> None:
         before, now = getattr(there, name), getattr(asked, name)
         if before != now:
             if name == "keep":
-                before, now = described(before), described(now)
+                before, now = before.described(), now.described()
             raise InputError(
                 f"{path}: a build that was stopped has {name} {before}, not {now}; go on with "
                 "what it was begun with, or choose another name."

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmore.embedder import Embedder
-from elmore.embedding import Sentence, Vectors
+from elmore.embedding import Layers, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
@@ -31,7 +31,6 @@ from elmore.search.sampling import WordChoice, read_counts
 from elmore.search.senses import characteristic
 from elmore.search.vector_space import Layer, read_vector_space
 from elmore.search.writer import Writer, open_segments
-from elmore.store.keep import KeepLayers
 from elmore.store.precision import Precision
 from elmore.store.words import read_all, read_sentence
 from elmore.uses.clusters import Clusters, cluster
@@ -117,7 +116,7 @@ class Index:
     def layers(self) -> tuple[int, ...]:
         """Numbers that `layer` may be, besides "mix"."""
         keep = self.manifest.keep
-        return keep.numbers if isinstance(keep, KeepLayers) else ()
+        return keep.numbers if isinstance(keep, Layers) else ()
 
     def __contains__(self, word: str) -> bool:
         return any(word in segment for segment in self._segments)

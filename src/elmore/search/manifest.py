@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import Field
 
 from elmore.config import Frozen
+from elmore.embedding import LayerChoice
 from elmore.files.checked import read_checked, write_checked
-from elmore.store.keep import Keep, kept_shape
 from elmore.store.precision import Codec, Precision
 
 VERSION = 2  # 1 had no checksum
@@ -57,7 +57,7 @@ class Manifest(Frozen):
     n_layers: int = Field(ge=1)
     """Of the model, as is `dim`; what is kept may be less."""
     dim: int = Field(ge=1)
-    keep: Keep
+    keep: LayerChoice
     precision: Precision
     any_word: bool
     """Every word is indexed, new ones too; otherwise those of the list."""
@@ -72,11 +72,11 @@ class Manifest(Frozen):
 
     @property
     def codec(self) -> Codec:
-        return Codec(self.precision, *kept_shape(self.keep, self.dim))
+        return Codec(self.precision, *self.keep.shape(self.dim))
 
     @property
     def n_kept(self) -> int:
-        return kept_shape(self.keep, self.dim)[0]
+        return self.keep.shape(self.dim)[0]
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

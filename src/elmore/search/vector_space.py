@@ -10,10 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from elmore.embedding import Vectors
+from elmore.embedding import LayerChoice, Layers, Vectors
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.search.manifest import Manifest
-from elmore.store.keep import Keep, KeepLayers, described, select
 from elmore.uses.geometry import unit
 
 CENTRE = "centre.bin"
@@ -26,14 +25,14 @@ Layer = int | Literal["mix"] | Sequence[float]
 class VectorSpace:
     """From a model's layers to the vectors of an index."""
 
-    keep: Keep
+    keep: LayerChoice
     centre: Vectors  # (K, D)
     n_layers: int
     """Of the model."""
 
     def kept(self, layers: Vectors) -> Vectors:
         """(L, n, D) -> (K, n, D)."""
-        return select(self.keep, layers, None) - self.centre[:, None]
+        return self.keep.select(layers) - self.centre[:, None]
 
     def query(self, layers: Vectors, layer: Layer) -> "Query":
         """Of one word's layers, (L, D)."""
@@ -61,10 +60,10 @@ class VectorSpace:
         return np.asarray(weights / np.abs(weights).max(), np.float32)
 
     def _place(self, layer: int) -> int:
-        numbers = self.keep.numbers if isinstance(self.keep, KeepLayers) else ()
+        numbers = self.keep.numbers if isinstance(self.keep, Layers) else ()
         if layer not in numbers:
             raise ConfigError(
-                f"layer is {layer}, but the index keeps {described(self.keep)}; ask for 'mix', or "
+                f"layer is {layer}, but the index keeps {self.keep.described()}; ask for 'mix', or "
                 "build an index with keep='all'."
             )
         return numbers.index(layer)

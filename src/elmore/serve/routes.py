@@ -65,13 +65,13 @@ async def embed(
 ) -> Response:
     """A vector of every layer for every word, or one layer's, or a mix of all: γ Σ s_j h_j."""
     n_layers, dim = server.embedder.n_layers, server.embedder.dim
-    choose = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma)
+    choice = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma)
     reads = await server.read(asked.sentences)
     found = await server.embed(request, reads)
-    layers = await run_in_threadpool(lambda: [choose(some) for some in found])
+    layers = await run_in_threadpool(lambda: [choice.select(some) for some in found])
     match media := vectors.media_type(accept):
         case vectors.NPY:
-            kept = n_layers if asked.layers == "all" else 1
+            kept, _ = choice.shape(dim)
             pieces = await run_in_threadpool(vectors.npy_pieces, layers, dim, kept)
         case vectors.NPZ:
             pieces = await run_in_threadpool(vectors.npz_pieces, layers)

@@ -3,16 +3,15 @@
 # L layers of the model, K layers asked for, n words, N words of all sentences, D vector dim
 import base64
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import orjson
 
-from elmore.embedding import Vectors
+from elmore.embedding import Layers, Mix, Vectors
 from elmore.errors import ConfigError
 from elmore.serve.texts import Read
-from elmore.store.keep import KeepLayers, KeepMix, select
 from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
@@ -25,25 +24,17 @@ def choose(
     weights: Sequence[float] | None,
     n_layers: int,
     gamma: float = 1.0,
-) -> Callable[[Vectors], Vectors]:
-    """(L, n, D) -> (K, n, D), or an error that says why not."""
+) -> Layers | Mix:
+    """Which layers to send, or an error that says why not."""
     if weights is not None and layers != "mix":
         raise ConfigError(f"weights are those of a mix, but the layer asked for is {layers!r}.")
     if gamma != 1.0 and layers != "mix":
         raise ConfigError(f"gamma is that of a mix, but the layer asked for is {layers!r}.")
     if layers == "mix":
-        return _mixer(weights, n_layers, gamma)
+        return Mix(weights=mix_weights(weights, n_layers), gamma=gamma)
     if layers != "all" and layers >= n_layers:
         raise ConfigError(f"layer {layers} is asked for; the model has 0 to {n_layers - 1}.")
-    numbers = tuple(range(n_layers)) if layers == "all" else (layers,)
-    return lambda found: select(KeepLayers(numbers=numbers), found, None)
-
-
-def _mixer(
-    weights: Sequence[float] | None, n_layers: int, gamma: float
-) -> Callable[[Vectors], Vectors]:
-    shares = mix_weights(weights, n_layers)
-    return lambda found: select(KeepMix(weights=shares, gamma=gamma), found, None)
+    return Layers(numbers=tuple(range(n_layers)) if layers == "all" else (layers,))
 
 
 def mix_weights(weights: Sequence[float] | None, n_layers: int) -> tuple[float, ...]:
@@ -103,8 +94,8 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 def cosines(a: Vectors, b: Vectors, weights: Sequence[float]) -> Vectors:
     """Of every word with every word, layer by layer and last of the mix: (L + 1, n_a, n_b)."""
-    mix = KeepMix(weights=tuple(weights), gamma=1.0)
-    a, b = (np.concatenate([side, select(mix, side, None)]) for side in (a, b))
+    mix = Mix(weights=tuple(weights), gamma=1.0)
+    a, b = (np.concatenate([side, mix.select(side)]) for side in (a, b))
     a, b = (unit(side, least=1e-12) for side in (a, b))
     return np.asarray(np.clip(a @ b.transpose(0, 2, 1), -1, 1), np.float32)
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from elmore.dump.lines import Item, SentenceMap
 from elmore.dump.writers import Hdf5Writer
-from elmore.embedding import Embedding, Vectors
+from elmore.embedding import Embedding, Layers, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.files.hdf5_file import hdf5_file
-from elmore.store.keep import KeepLayers
 from elmore.store.store import Store
 
 ENDINGS = (".hdf5", ".h5", ".parquet", ".arrow")
@@ -42,7 +41,7 @@ def export_hdf5(store: Store, target: Path, watch: Watch = lambda _: None) -> No
 
     Layers are (K, n, D); an average, a mix or a projection is (n, D), as AllenNLP's --average.
     """
-    in_layers = isinstance(store.keep, KeepLayers)
+    in_layers = isinstance(store.keep, Layers)
     sentence_map = SentenceMap(wanted=True)
     with atomic_file(target) as beside, hdf5_file(beside) as (file, disk):
         writer = Hdf5Writer(file, disk, use_sentence_keys=False)
@@ -68,7 +67,7 @@ def export_arrow(store: Store, target: Path, watch: Watch = lambda _: None) -> N
 
 
 def _columns(store: Store) -> list[str]:
-    if isinstance(store.keep, KeepLayers):
+    if isinstance(store.keep, Layers):
         return [f"layer_{number}" for number in store.keep.numbers]
     return ["vector"]
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.files.checked import read_checked, write_checked
-from elmore.store.keep import Keep, kept_shape
+from elmore.store.keep import Keep
 from elmore.store.precision import Codec, Precision
 
 VERSION = 1
@@ -56,7 +56,7 @@ class Manifest(Frozen):
 
     @property
     def codec(self) -> Codec:
-        return Codec(self.precision, *kept_shape(self.keep, self.dim))
+        return Codec(self.precision, *self.keep.shape(self.dim))
 
     @property
     def files(self) -> dict[str, FileState]:

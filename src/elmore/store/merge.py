@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elmore.errors import InputError
 from elmore.store.fill import is_due
-from elmore.store.keep import Keep, described
+from elmore.store.keep import Keep
 from elmore.store.layout import FileState, Manifest, read_manifest
 from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Damage, sentence_damage
@@ -87,7 +87,7 @@ _LABELS = {"fingerprint": "model", "n_layers": "number of layers", "dim": "dimen
 def _short(value: Keep | str | int) -> str:
     if isinstance(value, str | int):
         return str(value)[:12]
-    return described(value)
+    return value.described()
 
 
 def _emptied(manifest: Manifest) -> Manifest:

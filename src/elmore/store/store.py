@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from elmore.embedder import Embedder
-from elmore.embedding import Embedding, Sentence, Vectors
+from elmore.embedding import Embedding, Layers, Sentence, Vectors
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.layers import LayerStates
 from elmore.store import fill
 from elmore.store.fill import FillProgress, Watch
-from elmore.store.keep import Choice, Keep, KeepLayers, keep_of
+from elmore.store.keep import Keep, KeepAsked, keep_of
 from elmore.store.layout import Manifest
 from elmore.store.merge import merge
 from elmore.store.precision import PRECISIONS, Precision, Stored
@@ -50,7 +50,7 @@ class Store:
         path: str | Path,
         embedder: Embedder,
         *,
-        keep: Choice = "all",
+        keep: KeepAsked = "all",
         precision: Precision = "float32",
     ) -> "Store":
         """A new, empty folder for vectors of this model."""
@@ -97,7 +97,7 @@ class Store:
     @property
     def begins_with_layer_0(self) -> bool:
         """Whether the first layer kept is the model's layer 0, unmixed."""
-        return isinstance(self.keep, KeepLayers) and self.keep.numbers[0] == 0
+        return isinstance(self.keep, Layers) and self.keep.numbers[0] == 0
 
     @property
     def precision(self) -> Precision:

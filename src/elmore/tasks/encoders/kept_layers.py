@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from elmore.embedder import Embedder
+from elmore.embedding import Layers
 from elmore.errors import InputError
 from elmore.files.lock import BusyError
 from elmore.models.layers import LayerStates
-from elmore.store.keep import KeepLayers
 from elmore.store.store import MissingError, Store
 from elmore.tasks.encoded import Words
 from elmore.text.reader import Reader
@@ -112,7 +112,7 @@ class LayersInStore:
 
 def _fingerprint(store: Store) -> str:
     """The model's, where the store is as good as it: every layer, at half precision or better."""
-    whole = isinstance(store.keep, KeepLayers) and store.keep.numbers == tuple(
+    whole = isinstance(store.keep, Layers) and store.keep.numbers == tuple(
         range(store.manifest.n_layers)
     )
     as_good = whole and store.precision != "int8"
