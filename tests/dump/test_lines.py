@@ -10,7 +10,7 @@ import pytest
 
 from elmore.dump import lines as windows
 from elmore.dump.config import DumpConfig
-from elmore.dump.lines import Reader, SentenceMap, embedded
+from elmore.dump.lines import LineReader, SentenceMap, embedded
 from elmore.embedder import Embedder
 from elmore.errors import InputError
 
@@ -32,7 +32,7 @@ def test_the_reader_is_never_more_than_a_window_ahead(tiny_embedder: Embedder):
             assert ahead <= WINDOW + 12  # 12: the longest line may stand over
             yield line
 
-    for window in embedded(tiny_embedder, Reader(watched()), CONFIG):
+    for window in embedded(tiny_embedder, LineReader(watched()), CONFIG):
         ahead -= sum(len(item.words) for item in window.items)
     assert ahead == 0
 
@@ -40,13 +40,13 @@ def test_the_reader_is_never_more_than_a_window_ahead(tiny_embedder: Embedder):
 def test_memory_does_not_grow_with_the_input(tiny_embedder: Embedder):
     """Four times the lines, and not a tenth of their vectors more at the peak. (What waits for the
     garbage collector differs from run to run, by tens of kilobytes.)"""
-    for _ in embedded(tiny_embedder, Reader(numbered(3200)), CONFIG):
+    for _ in embedded(tiny_embedder, LineReader(numbered(3200)), CONFIG):
         pass  # the engine's table of words, bounded by itself, now knows them all
     peaks, sizes = [], []
     for n in (800, 3200):
         size = 0
         tracemalloc.start()
-        for window in embedded(tiny_embedder, Reader(numbered(n)), CONFIG):
+        for window in embedded(tiny_embedder, LineReader(numbered(n)), CONFIG):
             size += sum(item.vectors.nbytes for item in window.items)
         peaks.append(tracemalloc.get_traced_memory()[1])
         sizes.append(size)
@@ -57,7 +57,7 @@ def test_memory_does_not_grow_with_the_input(tiny_embedder: Embedder):
 
 def test_items_keep_the_order_and_the_text_of_lines(tiny_embedder: Embedder):
     lines = ["  b a ", "", "c", "\u3000", "d e f g"]
-    (window,) = embedded(tiny_embedder, Reader(lines), CONFIG)
+    (window,) = embedded(tiny_embedder, LineReader(lines), CONFIG)
     assert [item.index for item in window.items] == [0, 1, 2, 3, 4]
     assert [item.sentence for item in window.items] == ["b a", "", "c", "", "d e f g"]
     assert [item.vectors.shape[1] for item in window.items] == [2, 0, 1, 0, 4]
@@ -65,16 +65,16 @@ def test_items_keep_the_order_and_the_text_of_lines(tiny_embedder: Embedder):
 
 def test_a_window_carries_the_checksum_up_to_its_end(tiny_embedder: Embedder):
     lines = list(numbered(100))
-    for window in embedded(tiny_embedder, Reader(lines), CONFIG):
+    for window in embedded(tiny_embedder, LineReader(lines), CONFIG):
         read = "".join(line + "\n" for line in lines[: window.lines]).encode()
         assert window.items[-1].index == window.lines - 1
         assert (window.bytes, window.sha256) == (len(read), hashlib.sha256(read).hexdigest())
 
 
 def test_reading_from_the_end_of_a_window_gives_the_same_bits(tiny_embedder: Embedder):
-    whole = list(embedded(tiny_embedder, Reader(numbered(200)), CONFIG))
+    whole = list(embedded(tiny_embedder, LineReader(numbered(200)), CONFIG))
     assert len(whole) > 3
-    reader = Reader(numbered(200))
+    reader = LineReader(numbered(200))
     while reader.lines < whole[1].lines:
         reader.read()
     rest = list(embedded(tiny_embedder, reader, CONFIG))
@@ -86,7 +86,7 @@ def test_reading_from_the_end_of_a_window_gives_the_same_bits(tiny_embedder: Emb
 
 def test_tokenize_takes_lines_as_raw_text(tiny_embedder: Embedder):
     raw = DumpConfig(tokenize=True)
-    (window,) = embedded(tiny_embedder, Reader(["Don't stop."]), raw)
+    (window,) = embedded(tiny_embedder, LineReader(["Don't stop."]), raw)
     assert window.items[0].words == ["Do", "n't", "stop", "."]
 
 
@@ -95,12 +95,12 @@ def test_input_that_breaks_off_is_told_with_its_line():
         yield "fine"
         raise OSError(5, "Input/output error")
 
-    reader = Reader(broken())
+    reader = LineReader(broken())
     reader.read()
     with pytest.raises(InputError, match=r"past line 1 \(Input/output error\)"):
         reader.read()
     with pytest.raises(InputError, match=r"Line 1 .*surrogate"):
-        Reader(["\ud800"]).read()
+        LineReader(["\ud800"]).read()
 
 
 def test_the_map_has_the_last_place_of_a_sentence_and_no_blank_lines():

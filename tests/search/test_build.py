@@ -12,9 +12,9 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.lock import BusyError
 from elmore.search import build as building
 from elmore.search.index import Index
+from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import MANIFEST
 from elmore.search.segment import vectors_name
-from elmore.search.writer import Writer
 from tests.search.corpora import corpus
 from tests.store.waves import D, L, wave, waves
 
@@ -165,7 +165,7 @@ def stopped(path: Path) -> Path:
         patch.setattr(building, "compact", broken)
         with pytest.raises(KeyboardInterrupt):
             build(path, SENTENCES[:10])
-    with Writer(path) as writer:
+    with IndexWriter(path) as writer:
         reading = writer.manifest.reading.model_copy(update={"complete": False})
         writer.commit(reading=reading)
     return path
@@ -204,7 +204,7 @@ def test_what_cannot_be_built_is_said(tmp_path: Path):
 
 def test_one_writer_at_a_time(tmp_path: Path):
     index = build(tmp_path / "i")
-    with Writer(tmp_path / "i"), pytest.raises(BusyError, match="is writing to it"):
+    with IndexWriter(tmp_path / "i"), pytest.raises(BusyError, match="is writing to it"):
         index.delete(SENTENCES[:1])
 
 

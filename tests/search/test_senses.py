@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmore.search import index as indexing
+from elmore.search import senses
+from elmore.search.characteristic import characteristic
 from elmore.search.index import Index
-from elmore.search.senses import characteristic
 from elmore.uses.clusters import cluster
 from elmore.uses.use import Use
 from tests.search.corpora import corpus
@@ -55,7 +55,7 @@ def test_senses_and_map_are_found_in_one_go(tmp_path: Path, monkeypatch: pytest.
         times += 1
         return cluster(vectors)
 
-    monkeypatch.setattr(indexing, "cluster", counted)
+    monkeypatch.setattr(senses, "cluster", counted)
     found, points = index.senses_and_map("bank", layer=1)
     assert times == 1
     assert found == wanted

@@ -2,8 +2,8 @@
 test can fill a store hundreds of times and still know what must come back."""
 
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,20 @@ L, D = 3, 8
 
 class _Waves:
     n_layers, dim = L, D
+    context_free = True  # not really: a word's first use in a segment gives its static vector
 
     def __init__(self, name: str):
         self.fingerprint = f"{zlib.crc32(name.encode()):08x}" * 8
         self.asked = 0
 
-    def stream(self, sentences: Iterable[list[str]], **_: object) -> Iterator[Embedding]:
-        for words in sentences:
+    def stream(
+        self, items: Iterable[Any], *, key: Callable[[Any], Any] | None = None, **_: object
+    ) -> Iterator[Any]:
+        for item in items:
             self.asked += 1
-            yield Embedding(list(words), wave(words))
+            words = list(item if key is None else key(item))
+            embedding = Embedding(words, wave(words))
+            yield embedding if key is None else (item, embedding)
 
     def embed(self, sentences: Iterable[list[str]], **_: object) -> list[Embedding]:
         return list(self.stream(sentences))

@@ -114,7 +114,7 @@ def as_dict(found: "Demo", source: str) -> dict[str, Any]:
         "words": [asdict(word) for word in found.words],
         "neighbours": {
             "word": found.word,
-            "static": [{"word": word, "cosine": near} for word, near in found.static_neighbours],
+            "static": [{"word": word, "cosine": near} for word, near in found.static_neighbors],
             "contextual": [
                 {
                     **_use_dict(query.use),
@@ -144,7 +144,7 @@ def _print_demo(console: "Console", found: "Demo", source: str) -> None:
         f"[bold]{_NAMES[found.language]}[/]: {escape(source)} has read {sentences} sentences with "
         f"{n_words} ambiguous words in {senses} senses\n"
     )
-    near = ", ".join(word for word, _ in found.static_neighbours)
+    near = ", ".join(word for word, _ in found.static_neighbors)
     console.print(
         f"Without context [bold]{found.word}[/] is one vector. Nearest words:\n  {near}\n"
     )
@@ -169,7 +169,8 @@ def _accuracy_table(found: "Demo") -> "Table":
     from rich import box
     from rich.table import Table
 
-    layers = [f"layer {i}" for i, _ in enumerate(found.total.layers, start=1)]
+    start = found.vectors.first_contextual
+    layers = [f"layer {i}" for i, _ in enumerate(found.total.layers, start)]
     table = Table("word", "senses", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for name in ("static", "sentence", *layers, "average"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -24,7 +24,7 @@ class Accuracy:
     sentence: float
     """The mean of the sentence's vectors without context: what any look at the context gives."""
     layers: tuple[float, ...]
-    """The contextual layers, from layer 1 to the top."""
+    """The contextual layers, up to the top: from layer 1 where layer 0 sees no context."""
     average: float
     """The mean of all layers, layer 0 included."""
 
@@ -82,15 +82,15 @@ def chance(senses: Sequence[str]) -> float:
 def _word_accuracy(vectors: UseVectors, word: str) -> WordAccuracy:
     rows = vectors.of(word)
     senses = [vectors.uses[i].sense for i in rows]
-    layers = [sense_accuracy(layer[rows], senses) for layer in vectors.layers]
+    contextual = vectors.layers[vectors.first_contextual :]
     return WordAccuracy(
         word=word,
         senses=tuple(dict.fromkeys(senses)),
         uses=len(rows),
         accuracy=Accuracy(
-            static=layers[0],
+            static=sense_accuracy(vectors.without_context[rows], senses),
             sentence=sense_accuracy(vectors.sentences[rows], senses),
-            layers=tuple(layers[1:]),
+            layers=tuple(sense_accuracy(layer[rows], senses) for layer in contextual),
             average=sense_accuracy(vectors.average[rows], senses),
         ),
     )

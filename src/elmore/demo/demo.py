@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from elmore.demo.accuracy import Accuracy, WordAccuracy, total, word_accuracies
 from elmore.demo.ambiguous_words import Language, read_uses
 from elmore.demo.embedded_uses import UseVectors, embed_uses
-from elmore.embedder import Embedder
+from elmore.embedder import LayerSource
 from elmore.embedding import Vectors
 from elmore.uses.geometry import centered, cosines
 from elmore.uses.use import Use
 
 SHOWN: dict[Language, str] = {"en": "play", "zh": "苹果"}
-"""The word whose neighbours are shown, unless another is asked for."""
+"""The word whose neighbors are shown, unless another is asked for."""
 _NEAREST_USES, _NEAREST_WORDS = 3, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbor:
     """A use, and how near it is."""
 
     use: Use
@@ -29,10 +29,10 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A use, and the uses of the same word the biLM finds nearest to it."""
+    """A use, and the uses of the same word the model finds nearest to it."""
 
     use: Use
-    nearest: list[Neighbour]
+    nearest: list[Neighbor]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Demo:
 
     language: Language
     word: str
-    static_neighbours: list[tuple[str, float]]
+    static_neighbors: list[tuple[str, float]]
     """Words nearest to `word` without context."""
     queries: list[Query]
     """One for each of the word's senses."""
@@ -50,14 +50,14 @@ class Demo:
     vectors: UseVectors
 
 
-def demo(embedder: Embedder, language: Language, word: str) -> Demo:
-    """Everything, for the sentences of `language`; neighbours for `word`, one of its words."""
-    vectors = embed_uses(embedder, read_uses(language))
+def demo(source: LayerSource, language: Language, word: str) -> Demo:
+    """Everything, for the sentences of `language`; neighbors for `word`, one of its words."""
+    vectors = embed_uses(source, read_uses(language))
     words = word_accuracies(vectors)
     return Demo(
         language=language,
         word=word,
-        static_neighbours=nearest_words(vectors, word),
+        static_neighbors=nearest_words(vectors, word),
         queries=nearest_uses(vectors, word, vectors.top),
         words=words,
         total=total(words),
@@ -81,7 +81,7 @@ def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Query]:
     near = cosines(own, own)  # (n, n)
     first = {use.sense: i for i, use in reversed(list(enumerate(uses)))}
     return [
-        Query(uses[i], [Neighbour(uses[k], float(near[i, k])) for k in best[:_NEAREST_USES]])
+        Query(uses[i], [Neighbor(uses[k], float(near[i, k])) for k in best[:_NEAREST_USES]])
         for i in sorted(first.values())
         for best in [_ranked(near[i], i)]
     ]

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from elmore.embedder import Embedder
+from elmore.embedder import LayerSource
 from elmore.embedding import Vectors
+from elmore.uses.context_free import stream_with_static
 from elmore.uses.geometry import centered
 from elmore.uses.use import Use
 
@@ -20,9 +21,24 @@ class UseVectors:
 
     uses: list[Use]
     layers: Vectors  # (L, N, D)
-    sentences: Vectors  # (N, D): layer 0 averaged over the sentence
+    sentences: Vectors  # (N, D): the sentence's vectors without context, averaged
     lexicon: list[str]
-    static: Vectors  # (V, D): layer 0 of every word that stands in a sentence, their mean removed
+    static: Vectors  # (V, D): every word of the sentences without context, their mean removed
+    context_free: bool = True
+    """Whether layer 0 is the word without context."""
+
+    @property
+    def first_contextual(self) -> int:
+        """The number of the lowest layer that sees the sentence."""
+        return 1 if self.context_free else 0
+
+    @property
+    def without_context(self) -> Vectors:
+        """The word of each use, (N, D)."""
+        if self.context_free:
+            vectors: Vectors = self.layers[0]
+            return vectors
+        return self.static[[self.lexicon.index(use.word) for use in self.uses]]
 
     @property
     def top(self) -> Vectors:
@@ -38,16 +54,20 @@ class UseVectors:
         return [i for i, use in enumerate(self.uses) if use.word == word]
 
 
-def embed_uses(embedder: Embedder, uses: list[Use]) -> UseVectors:
+def embed_uses(source: LayerSource, uses: list[Use]) -> UseVectors:
     """Each sentence once."""
-    embedded = embedder.embed([use.words for use in uses])
-    at_word = [e.layers[:, use.position] for e, use in zip(embedded, uses, strict=True)]  # (L, D)
-    sentences = [e.layers[0].mean(axis=0) for e in embedded]  # (D,)
-    static = {word: v for e in embedded for word, v in zip(e.words, e.layers[0], strict=True)}
+    layers, sentences, static = [], [], dict[str, Vectors]()
+    for use, embedding, words in stream_with_static(
+        source, uses, words=lambda use: use.words, positions=lambda use: range(len(use.words))
+    ):
+        layers.append(embedding.layers[:, use.position])  # (L, D)
+        sentences.append(words.mean(axis=0))  # (D,)
+        static.update(zip(embedding.words, words, strict=True))
     return UseVectors(
         uses=uses,
-        layers=np.stack(at_word, axis=1),  # (L, N, D)
+        layers=np.stack(layers, axis=1),  # (L, N, D)
         sentences=np.stack(sentences),  # (N, D)
         lexicon=list(static),
         static=centered(np.stack(list(static.values()))),  # (V, D)
+        context_free=source.context_free,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 
 from elmore.dump.config import STDOUT, DumpConfig, check_target
-from elmore.dump.lines import Reader, SentenceMap, Window, embedded
+from elmore.dump.lines import LineReader, SentenceMap, Window, embedded
 from elmore.dump.resumable import Parts, Run
 from elmore.dump.writers import Hdf5Writer, JsonlWriter, NpzWriter, Tally, Writer
 from elmore.embedder import Embedder
@@ -64,7 +64,7 @@ def dump(
     target, begin = Path(target), monotonic()
     check_target(target, config)
     layer_choice(config.layers, embedder.n_layers)  # refused now, not when the work has begun
-    reader = Reader(lines)
+    reader = LineReader(lines)
     sentence_map = SentenceMap(wanted=config.has_map)
     windows = _watched(embedded(embedder, reader, config), reader, progress)
     with StopSignals() as stop:
@@ -76,7 +76,7 @@ def dump(
 
 
 def _watched(
-    windows: Iterator[Window], reader: Reader, progress: Callable[[Progress], None]
+    windows: Iterator[Window], reader: LineReader, progress: Callable[[Progress], None]
 ) -> Iterator[Window]:
     words = 0
     for window in windows:
@@ -87,7 +87,7 @@ def _watched(
 
 def _dump_parts(
     parts: Parts,
-    reader: Reader,
+    reader: LineReader,
     windows: Iterator[Window],
     sentence_map: SentenceMap,
     begin: float,

@@ -4,7 +4,6 @@ the checksum up to there, so that a later run can tell whether it goes on with t
 
 import hashlib
 import json
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,14 @@ from elmore.files.sentence_files import line_words
 from elmore.text.batching import windows as grouped
 
 MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory than the model
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the input."""
+
+    index: int
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +45,12 @@ class Window:
     sha256: str
 
 
-class Reader:
+class LineReader:
     """The input as it is read: counted, hashed, never more than a window ahead of its vectors."""
 
     def __init__(self, lines: Iterable[str]):
         self._lines = iter(lines)
         self._digest = hashlib.sha256()
-        self.waiting: deque[tuple[int, str]] = deque()
-        """Read, but without vectors yet."""
         self.lines = 0
         self.bytes = 0
 
@@ -78,38 +83,39 @@ class Reader:
                 f"{error.start}, which no file can hold; remove it."
             ) from None
 
-    def sentences(self, tokenize: bool) -> Iterator[Sentence]:
+    def rest(self) -> Iterator[Line]:
         while (line := self.read()) is not None:
-            self.waiting.append((self.lines - 1, line.strip()))
-            yield line_words(line.strip(), tokenize=tokenize)
+            yield Line(self.lines - 1, line.strip())
 
 
-def embedded(embedder: Embedder, reader: Reader, config: DumpConfig) -> Iterator[Window]:
+def embedded(embedder: Embedder, reader: LineReader, config: DumpConfig) -> Iterator[Window]:
     """The rest of the input. What a window holds does not depend on where the reading began, as
     long as it began at the end of another: resumed runs compute the same batches."""
     choice = layer_choice(config.layers, embedder.n_layers)
     items: list[Item] = []
-    for embedding in _embeddings(embedder, reader.sentences(config.tokenize), config):
-        index, sentence = reader.waiting.popleft()
+    for line, embedding in _embeddings(embedder, reader.rest(), config):
         vectors = choice.select(embedding.layers)  # (K, n, D)
         if config.is_one_layer:
             vectors = vectors[0]
-        items.append(Item(index, sentence, embedding.words, vectors))
-        if not reader.waiting:
+        items.append(Item(line.index, line.sentence, embedding.words, vectors))
+        if line.index + 1 == reader.lines:  # nothing that has been read waits for its vectors
             yield Window(items, reader.lines, reader.bytes, reader.sha256)
             items = []
 
 
 def _embeddings(
-    embedder: Embedder, sentences: Iterator[Sentence], config: DumpConfig
-) -> Iterator[Embedding]:
+    embedder: Embedder, lines: Iterator[Line], config: DumpConfig
+) -> Iterator[tuple[Line, Embedding]]:
+    def words(line: Line) -> Sentence:
+        return line_words(line.sentence, tokenize=config.tokenize)
+
     if not config.stateful:
-        yield from embedder.stream(sentences, batch_words=config.batch_words)
+        yield from embedder.stream(lines, key=words, batch_words=config.batch_words)
         return
     rows = config.batch_sentences
     with embedder.stateful() as run:
-        for batch in grouped(((sentence, 1) for sentence in sentences), rows, rows):
-            yield from run.embed(batch)
+        for batch in grouped(((line, 1) for line in lines), rows, rows):
+            yield from zip(batch, run.embed([words(line) for line in batch]), strict=True)
 
 
 class SentenceMap:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from elmore.config import Frozen
 from elmore.dump.config import DumpConfig, partial_folder
-from elmore.dump.lines import Reader, SentenceMap, Window
+from elmore.dump.lines import LineReader, SentenceMap, Window
 from elmore.dump.writers import Hdf5Writer, Tally
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
@@ -77,7 +77,7 @@ class Parts:
     def complete(self) -> bool:
         return bool(self.records) and self.records[-1].complete
 
-    def open(self, reader: Reader, sentence_map: SentenceMap) -> None:
+    def open(self, reader: LineReader, sentence_map: SentenceMap) -> None:
         """Find what an earlier run finished and read its lines again, or begin."""
         if self.target.exists():
             self.records = [_read_record(self.target)]
@@ -149,7 +149,7 @@ class Parts:
                         "with, or remove it to start afresh."
                     )
 
-    def _check_input(self, reader: Reader, sentence_map: SentenceMap) -> None:
+    def _check_input(self, reader: LineReader, sentence_map: SentenceMap) -> None:
         for record in self.records:
             if record.first != reader.lines:
                 raise FormatError(
@@ -171,7 +171,7 @@ class Parts:
             )
 
     @staticmethod
-    def _read_again(reader: Reader, record: Record, sentence_map: SentenceMap) -> None:
+    def _read_again(reader: LineReader, record: Record, sentence_map: SentenceMap) -> None:
         while reader.lines < record.lines and (line := reader.read()) is not None:
             sentence_map.add(line.strip(), reader.lines - 1)
 
@@ -224,7 +224,7 @@ class Parts:
 
     def _end(self) -> Window:
         """Where the finished parts end, as a window without items."""
-        sha256 = self.records[-1].sha256 if self.records else Reader([]).sha256
+        sha256 = self.records[-1].sha256 if self.records else LineReader([]).sha256
         return Window([], self.lines, 0, sha256)
 
     def _merge(self, paths: list[Path]) -> None:

@@ -1,30 +1,39 @@
 """Sentences into an index that is there: every use of the words it has, each sentence once."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from elmore.embedder import Embedder
+from elmore.embedder import LayerSource
 from elmore.embedding import Sentence
 from elmore.search.build import COMMIT_BYTES
+from elmore.search.index_writer import IndexWriter
 from elmore.search.sampling import read_counts
 from elmore.search.vector_space import read_vector_space
-from elmore.search.writer import Writer
-from elmore.store.words import Read, read_all
+from elmore.store.words import read_all
+from elmore.uses.context_free import stream_with_static
 
 
-def add(writer: Writer, embedder: Embedder, sentences: Iterable[Sentence]) -> int:
+class _New(NamedTuple):
+    """A sentence that the index does not have, and which of its words are indexed."""
+
+    words: list[str]
+    packed: bytes
+    positions: list[int]
+
+
+def add(writer: IndexWriter, source: LayerSource, sentences: Iterable[Sentence]) -> int:
     """Every use of the indexed words in sentences that are new; how many sentences that were."""
     space = read_vector_space(writer.folder, writer.manifest)
-    listed = None if writer.manifest.any_word else read_counts(writer.folder)
     pending, added = writer.pending(), 0
-    ahead: deque[Read] = deque()
-    for embedding in embedder.stream(_new(writer, sentences, ahead)):
-        read = ahead.popleft()
-        positions = [i for i, word in enumerate(read.words) if listed is None or word in listed]
-        if positions:
-            layers = embedding.layers[:, positions]
-            pending.add(read.words, read.packed, positions, space.kept(layers), layers[0])
-            added += 1
+    for new, embedding, static in stream_with_static(
+        source,
+        _new(writer, sentences),
+        words=lambda new: new.words,
+        positions=lambda new: new.positions,
+    ):
+        kept = space.kept(embedding.layers[:, new.positions])  # (K, m, D)
+        pending.add(new.words, new.packed, new.positions, kept, static)
+        added += 1
         if pending.n_bytes >= COMMIT_BYTES:
             writer.add(pending)
             pending = writer.pending()
@@ -32,14 +41,14 @@ def add(writer: Writer, embedder: Embedder, sentences: Iterable[Sentence]) -> in
     return added
 
 
-def _new(
-    writer: Writer, sentences: Iterable[Sentence], ahead: deque[Read]
-) -> Iterator[Sequence[str]]:
+def _new(writer: IndexWriter, sentences: Iterable[Sentence]) -> Iterator[_New]:
     segments, given = writer.segments(), set[bytes]()
+    listed = None if writer.manifest.any_word else read_counts(writer.folder)
     for read in read_all(sentences):
         key = writer.key(read.packed)
         if read.packed in given or any(s.find(key, read.packed) for s in segments):
             continue
         given.add(read.packed)
-        ahead.append(read)
-        yield read.words
+        positions = [i for i, word in enumerate(read.words) if listed is None or word in listed]
+        if positions:
+            yield _New(read.words, read.packed, positions)

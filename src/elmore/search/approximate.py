@@ -14,10 +14,10 @@ import numpy as np
 from elmore.embedding import Vectors
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
+from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Manifest
 from elmore.search.segment import Ints, Segment
 from elmore.search.vector_space import Query, equal_mix, one_layer
-from elmore.search.writer import Writer
 from elmore.uses.geometry import unit
 
 LEAST_USES = 50_000
@@ -34,7 +34,7 @@ def is_finished(manifest: Manifest) -> bool:
     return manifest.approximate is not None or uses < LEAST_USES
 
 
-def approximate(writer: Writer) -> None:
+def approximate(writer: IndexWriter) -> None:
     """Indexes over the first segment: one for the mix, and one for each layer if there are more."""
     if is_finished(writer.manifest):
         return

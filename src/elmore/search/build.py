@@ -5,7 +5,7 @@ build that was stopped goes on where it was. In the end the uses of each word ar
 # K kept layers, n words, D vector dim
 import random
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmore.embedder import Embedder
+from elmore.embedder import LayerSource
 from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.files.stop_signals import StopSignals
 from elmore.search.approximate import approximate, faiss, is_finished
 from elmore.search.compact import compact
+from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import (
     Manifest,
     ModelSource,
@@ -30,10 +31,10 @@ from elmore.search.manifest import (
 )
 from elmore.search.sampling import COUNTS, WORDS, Plan, WordChoice, choose_words, read_counts
 from elmore.search.vector_space import CENTRE, read_vector_space
-from elmore.search.writer import Writer
 from elmore.store.keep import KeepProjection, keep_of
 from elmore.store.precision import PRECISIONS, Precision
 from elmore.store.words import pack, read_all
+from elmore.uses.context_free import stream_with_static
 
 COMMIT_BYTES = 128_000_000
 """Of vectors in memory, and what a kill would lose."""
@@ -62,7 +63,7 @@ class BuildProgress:
     seconds: float = 0.0
 
 
-Watch = Callable[[BuildProgress], None]
+BuildWatch = Callable[[BuildProgress], None]
 
 
 class BuildConfig(NamedTuple):
@@ -76,7 +77,11 @@ class BuildConfig(NamedTuple):
 
 
 def build(
-    corpus: Iterable[Sentence], embedder: Embedder, path: Path, config: BuildConfig, watch: Watch
+    corpus: Iterable[Sentence],
+    source: LayerSource,
+    path: Path,
+    config: BuildConfig,
+    watch: BuildWatch,
 ) -> None:
     """Make an index, or go on with one that was not finished."""
     if iter(corpus) is corpus:
@@ -87,12 +92,12 @@ def build(
     faiss()  # better missed now than when hours have passed
     progress = _Progress(watch)
     if path.exists():
-        _check_same(path, embedder, config)
+        _check_same(path, source, config)
     else:
-        _create(corpus, embedder, path, config, progress)
-    with Writer(path) as writer:
+        _create(corpus, source, path, config, progress)
+    with IndexWriter(path) as writer:
         if not writer.manifest.reading.complete:
-            _Filling(writer, embedder, progress).run(corpus)
+            _Filling(writer, source, progress).run(corpus)
         progress.enter("grouping")
         compact(writer)
         progress.enter("approximating")
@@ -103,7 +108,7 @@ def build(
 class _Progress:
     """Tells of the progress, not too often."""
 
-    def __init__(self, watch: Watch):
+    def __init__(self, watch: BuildWatch):
         self.now, self._watch = BuildProgress(), watch
         self._begin = self._shown = monotonic()
 
@@ -126,17 +131,17 @@ class _Progress:
 
 def _create(
     corpus: Iterable[Sentence],
-    embedder: Embedder,
+    source: LayerSource,
     path: Path,
     config: BuildConfig,
     progress: _Progress,
 ) -> None:
-    manifest = _manifest(embedder, config)
+    manifest = _manifest(source, config)
     counts, sample = _count(corpus, progress)
     if not counts:
         raise InputError("The corpus has no words.")
     chosen = choose_words(counts, config.words)
-    centre = _centre(embedder, sample, manifest, counts)
+    centre = _centre(source, sample, manifest, counts)
     manifest = manifest.model_copy(
         update={"listed_words": len(chosen), "reading": Reading(of=progress.now.sentences)}
     )
@@ -147,18 +152,18 @@ def _create(
         write_manifest(folder, manifest)
 
 
-def _manifest(embedder: Embedder, config: BuildConfig) -> Manifest:
+def _manifest(source: LayerSource, config: BuildConfig) -> Manifest:
     if config.precision not in PRECISIONS:
         raise ConfigError(f"precision is {config.precision!r}; expected {', '.join(PRECISIONS)}.")
     if config.max_uses < 1:
         raise ConfigError(f"max_uses is {config.max_uses}; expected 1 or more.")
-    keep = keep_of(_as_stores_say(config.keep), embedder.n_layers)
+    keep = keep_of(_as_stores_say(config.keep), source.n_layers)
     assert not isinstance(keep, KeepProjection)  # no string names one
     return Manifest(
-        fingerprint=embedder.fingerprint,
+        fingerprint=source.fingerprint,
         source=config.source,
-        n_layers=embedder.n_layers,
-        dim=embedder.dim,
+        n_layers=source.n_layers,
+        dim=source.dim,
         keep=keep,
         precision=config.precision,
         any_word=config.words is None,
@@ -189,11 +194,11 @@ def _count(corpus: Iterable[Sentence], progress: _Progress) -> tuple[Counter[str
 
 
 def _centre(
-    embedder: Embedder, sample: list[list[str]], manifest: Manifest, counts: Counter[str]
+    source: LayerSource, sample: list[list[str]], manifest: Manifest, counts: Counter[str]
 ) -> Vectors:
     """The mean of each kept layer, (K, D), a word counted at most `max_uses` times."""
     total, weight = np.zeros(()), 0.0
-    for embedding in embedder.stream(sample):
+    for embedding in source.stream(sample):
         shares = np.array([min(1.0, manifest.max_uses / counts[w]) for w in embedding.words])
         kept = manifest.keep.select(embedding.layers)  # (K, n, D)
         total = total + np.einsum("n,knd->kd", shares, kept, dtype=np.float64)
@@ -201,9 +206,9 @@ def _centre(
     return (total / weight).astype(np.float32)
 
 
-def _check_same(path: Path, embedder: Embedder, config: BuildConfig) -> None:
+def _check_same(path: Path, source: LayerSource, config: BuildConfig) -> None:
     """Going on is only possible with what the build was begun with."""
-    there, asked = read_manifest(path), _manifest(embedder, config)
+    there, asked = read_manifest(path), _manifest(source, config)
     if there.reading.complete and len(there.segments) < 2 and is_finished(there):
         raise InputError(f"{path} is complete already; add to it, or choose another name.")
     for name in ("fingerprint", "keep", "precision", "max_uses", "any_word"):
@@ -220,44 +225,49 @@ def _check_same(path: Path, embedder: Embedder, config: BuildConfig) -> None:
 # Embedding ----------------------------------------------------------------------------------------
 
 
-class _Ahead(NamedTuple):
-    """A sentence that the embedder has been given and not yet given back."""
+class _Planned(NamedTuple):
+    """A sentence with uses to keep."""
 
+    words: list[str]
     packed: bytes
     positions: list[int]
     reading: Reading
-    """As it is when the sentence is there."""
+    """How far the corpus has been read once this sentence is in the index."""
 
 
 class _Filling:
     """Embeds the sentences that have uses to keep, from where the last commit was."""
 
-    def __init__(self, writer: Writer, embedder: Embedder, progress: _Progress):
-        self.writer, self.embedder, self.progress = writer, embedder, progress
+    def __init__(self, writer: IndexWriter, source: LayerSource, progress: _Progress):
+        self.writer, self.source, self.progress = writer, source, progress
         self.space = read_vector_space(writer.folder, writer.manifest)
         self.done = self.read = writer.manifest.reading
         self.pending, self.last = writer.pending(), monotonic()
-        self.ahead: deque[_Ahead] = deque()
         progress.now.sentences = self.done.of
 
     def run(self, corpus: Iterable[Sentence]) -> None:
         self.progress.enter("embedding")
-        stream = self.embedder.stream(self._planned(corpus))
+        stream = stream_with_static(
+            self.source,
+            self._planned(corpus),
+            words=lambda planned: planned.words,
+            positions=lambda planned: planned.positions,
+        )
         with StopSignals() as stop:
             while True:
                 try:
                     with stop.allowed():
-                        embedding = next(stream, None)
+                        found = next(stream, None)
                 except BaseException as error:
                     self._commit(self.done)
                     error.add_note("What was computed is kept: run it again to go on.")
                     raise
-                if embedding is None:
+                if found is None:
                     break
-                self._take(embedding)
+                self._take(*found)
             self._commit(self.read.model_copy(update={"complete": True}))
 
-    def _planned(self, corpus: Iterable[Sentence]) -> Iterator[list[str]]:
+    def _planned(self, corpus: Iterable[Sentence]) -> Iterator[_Planned]:
         plan = Plan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
         before, number, crc = self.done, 0, 0
         for read in read_all(corpus):
@@ -269,18 +279,17 @@ class _Filling:
                 continue
             self.read = Reading(sentences=number, crc32=crc, of=before.of)
             if positions:
-                self.ahead.append(_Ahead(read.packed, positions, self.read))
-                yield read.words
+                yield _Planned(read.words, read.packed, positions, self.read)
         if number < before.sentences:
             raise self._other_corpus()
 
-    def _take(self, embedding: Embedding) -> None:
-        packed, positions, self.done = self.ahead.popleft()
-        layers = embedding.layers[:, positions]  # (L, m, D)
-        self.pending.add(embedding.words, packed, positions, self.space.kept(layers), layers[0])
+    def _take(self, planned: _Planned, embedding: Embedding, static: Vectors) -> None:
+        words, packed, positions, self.done = planned
+        kept = self.space.kept(embedding.layers[:, positions])  # (K, m, D)
+        self.pending.add(words, packed, positions, kept, static)
         now = self.progress.now
         now.read = self.done.sentences
-        now.words += len(embedding.words)
+        now.words += len(words)
         now.uses += len(positions)
         self.progress.show_sometimes()
         if self.pending.n_bytes >= COMMIT_BYTES or monotonic() - self.last > COMMIT_SECONDS:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import SegmentState
 from elmore.search.segment import Ints, Segment, Table, write_segment
-from elmore.search.writer import Writer
 from elmore.store.precision import Stored
 
 _CHUNK = 16_384
@@ -31,7 +31,7 @@ class _Uses(NamedTuple):
         return _Uses(*(column[places] for column in self))
 
 
-def compact(writer: Writer) -> None:
+def compact(writer: IndexWriter) -> None:
     """Merge all segments if there is anything to gain; approximate indexes go with the old one."""
     states = writer.manifest.segments
     if len(states) < 2 and not any(state.deleted for state in states):

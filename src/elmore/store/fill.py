@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import monotonic
 
-from elmore.embedder import Embedder
+from elmore.embedder import LayerSource
 from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import InputError
 from elmore.files.stop_signals import StopSignals
 from elmore.store.keep import select
 from elmore.store.precision import as_tensor
 from elmore.store.snapshot import Snapshot
-from elmore.store.words import pack, read_all
+from elmore.store.words import Read, read_all
 from elmore.store.writer import Writer
 
 COMMIT_BYTES = 64_000_000
@@ -38,7 +38,7 @@ class FillProgress:
         return self.read - self.added
 
 
-Watch = Callable[[FillProgress], None]
+FillWatch = Callable[[FillProgress], None]
 
 
 def encoded(snapshot: Snapshot, layers: Vectors) -> bytes:
@@ -60,16 +60,19 @@ def as_stored(snapshot: Snapshot, embedding: Embedding) -> Embedding:
     return Embedding(embedding.words, vectors, embedding.spans)
 
 
-def fill(writer: Writer, embedder: Embedder, sentences: Iterable[Sentence], watch: Watch) -> None:
+def fill(
+    writer: Writer, source: LayerSource, sentences: Iterable[Sentence], watch: FillWatch
+) -> None:
     """Embed and add what is missing. An interruption keeps everything computed before it."""
     progress, begin = FillProgress(), monotonic()
-    stream = embedder.stream(_missing(writer, sentences, progress))
+    missing = _missing(writer, sentences, progress)
+    stream = source.stream(missing, key=lambda read: read.words)
     with StopSignals() as stop:
         filling = _Filling(writer, progress, begin, watch)
         while True:
             try:
                 with stop.allowed():
-                    embedding = next(stream, None)
+                    found = next(stream, None)
             except BaseException as error:
                 filling.commit()
                 if progress.added:
@@ -78,26 +81,25 @@ def fill(writer: Writer, embedder: Embedder, sentences: Iterable[Sentence], watc
                         "go on."
                     )
                 raise
-            if embedding is None:
+            if found is None:
                 break
-            filling.add(embedding)
+            filling.add(*found)
         filling.commit()
 
 
 class _Filling:
     """Adds and commits, not too seldom."""
 
-    def __init__(self, writer: Writer, progress: FillProgress, begin: float, watch: Watch):
+    def __init__(self, writer: Writer, progress: FillProgress, begin: float, watch: FillWatch):
         self.writer, self.progress, self.begin, self.watch = writer, progress, begin, watch
         self.last = self.shown = begin
 
-    def add(self, embedding: Embedding) -> None:
-        packed = pack(embedding.words)
-        snapshot = self.writer.snapshot
+    def add(self, read: Read, embedding: Embedding) -> None:
+        snapshot, n_words = self.writer.snapshot, len(read.words)
         block = encoded(snapshot, embedding.layers)
-        self.writer.add(snapshot.keys.of(packed), packed, len(embedding.words), block)
+        self.writer.add(snapshot.keys.of(read.packed), read.packed, n_words, block)
         self.progress.added += 1
-        self.progress.added_words += len(embedding.words)
+        self.progress.added_words += n_words
         if is_due(self.writer) or monotonic() - self.last > COMMIT_SECONDS:
             self.commit()
         elif monotonic() - self.shown > _SHOW_SECONDS:
@@ -121,7 +123,7 @@ def is_due(writer: Writer) -> bool:
 
 def _missing(
     writer: Writer, sentences: Iterable[Sentence], progress: FillProgress
-) -> Iterator[list[str]]:
+) -> Iterator[Read]:
     """What has to be computed. The embedder reads ahead of what it gives back, so what was handed
     to it and is not stored yet is remembered here."""
     keys, ahead = writer.snapshot.keys, dict[bytes, None]()
@@ -131,7 +133,7 @@ def _missing(
         if key in ahead or writer.has(key):
             continue
         ahead[key] = None
-        yield read.words
+        yield read
         if len(ahead) > _AHEAD:
             _forget(ahead, writer)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from elmore.embedder import Embedder
+from elmore.embedder import LayerSource
 from elmore.embedding import Embedding, Layers, Sentence, Vectors
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.layers import LayerStates
 from elmore.store import fill
-from elmore.store.fill import FillProgress, Watch
+from elmore.store.fill import FillProgress, FillWatch
 from elmore.store.keep import Keep, KeepAsked, keep_of
 from elmore.store.layout import Manifest
 from elmore.store.merge import merge
@@ -40,7 +40,7 @@ class MissingError(InputError, KeyError):
 class Store:
     """Sentences and their vectors on disk, as the last look at the folder found them."""
 
-    def __init__(self, snapshot: Snapshot, embedder: Embedder | None = None):
+    def __init__(self, snapshot: Snapshot, embedder: LayerSource | None = None):
         self._snapshot = snapshot
         self.embedder = embedder
 
@@ -48,7 +48,7 @@ class Store:
     def create(
         cls,
         path: str | Path,
-        embedder: Embedder,
+        embedder: LayerSource,
         *,
         keep: KeepAsked = "all",
         precision: Precision = "float32",
@@ -67,7 +67,7 @@ class Store:
         return cls.open(path, embedder)
 
     @classmethod
-    def open(cls, path: str | Path, embedder: Embedder | None = None) -> "Store":
+    def open(cls, path: str | Path, embedder: LayerSource | None = None) -> "Store":
         """An existing store; to add to it, give the model that it was made with."""
         store = cls(Snapshot.open(Path(path)), embedder)
         if embedder is not None:
@@ -195,7 +195,9 @@ class Store:
 
     # Writing ------------------------------------------------------------------------------------
 
-    def fill(self, sentences: Iterable[Sentence], progress: Watch = lambda _: None) -> FillProgress:
+    def fill(
+        self, sentences: Iterable[Sentence], progress: FillWatch = lambda _: None
+    ) -> FillProgress:
         """Compute and add what is missing, committed as it goes; run it again to go on."""
         if self.embedder is None:
             raise ConfigError(f"{self.path}: opened without a model; open it with one to fill it.")
@@ -231,7 +233,7 @@ class Store:
         """A fresh embedding as it would come back."""
         return fill.as_stored(self._snapshot, embedding)
 
-    def check_model(self, embedder: Embedder) -> None:
+    def check_model(self, embedder: LayerSource) -> None:
         """Refuse another model than the one these vectors come from."""
         if embedder.fingerprint != self.fingerprint:
             raise InputError(

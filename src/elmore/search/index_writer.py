@@ -55,7 +55,7 @@ class Pending:
         vectors: Vectors,
         static: Vectors,
     ) -> None:
-        """A sentence's uses: what is kept of them, (K, m, D), and their layer 0, (m, D)."""
+        """A sentence's uses: what is kept of them, (K, m, D), and without context, (m, D)."""
         for position, vector in zip(positions, static, strict=True):
             word = words[position]
             if word not in self._static:
@@ -93,7 +93,7 @@ def key_of(keys: Keys, packed: bytes) -> int:
     return int.from_bytes(keys.of(packed)[:8], "little")
 
 
-class Writer:
+class IndexWriter:
     """Holds the lock from its making to `close`."""
 
     def __init__(self, folder: Path):
@@ -107,7 +107,7 @@ class Writer:
             raise
         self._keys = Keys(self.manifest.fingerprint)
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> "IndexWriter":
         return self
 
     def __exit__(self, *_: object) -> None:

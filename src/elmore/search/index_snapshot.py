@@ -1,0 +1,176 @@
+"""An index as it was at one moment: its segments, and everything that can be asked of them. Nothing
+in it changes; when the folder has changed, a new snapshot is opened.
+"""
+
+# n uses, D vector dim, W words
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from elmore.embedding import Sentence, Vectors
+from elmore.errors import ConfigError, InputError
+from elmore.models.static import StaticVectors
+from elmore.search.answers import Neighbor, StaticNeighbor
+from elmore.search.approximate import Approximate
+from elmore.search.index_writer import open_segments
+from elmore.search.manifest import Manifest, read_manifest
+from elmore.search.nearest import Hit, nearest, nearest_in_word
+from elmore.search.sampling import read_counts
+from elmore.search.vector_space import Layer, read_vector_space
+from elmore.store.words import read_all
+from elmore.uses.geometry import centered, unit
+from elmore.uses.use import Use
+
+_ATTEMPTS = 10
+_CANDIDATES = 200
+
+
+class IndexSnapshot:
+    """The segments that one manifest names."""
+
+    def __init__(self, path: Path, manifest: Manifest):
+        self.path, self.manifest = path, manifest
+        self.segments = open_segments(path, manifest)
+        self.space = read_vector_space(path, manifest)
+        self._starts = np.cumsum([0, *(segment.state.uses for segment in self.segments)])
+        self._approximate = (
+            None
+            if manifest.approximate is None
+            else Approximate(path / manifest.approximate, manifest.n_kept)
+        )
+
+    @classmethod
+    def open(cls, path: Path) -> "IndexSnapshot":
+        for _ in range(_ATTEMPTS):
+            manifest = read_manifest(path)
+            try:
+                return cls(path, manifest)
+            except FileNotFoundError:  # a writer may have merged segments between two looks
+                continue
+        raise InputError(f"{path}: a part that its manifest names is missing; build it again.")
+
+    @property
+    def n_uses(self) -> int:
+        return sum(segment.state.uses for segment in self.segments)
+
+    @property
+    def n_sentences(self) -> int:
+        return sum(segment.state.sentences for segment in self.segments)
+
+    @cached_property
+    def words(self) -> list[str]:
+        return sorted({word for segment in self.segments for word in segment.live_words})
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How often the corpus has each listed word."""
+        return read_counts(self.path)
+
+    def __contains__(self, word: str) -> bool:
+        return any(word in segment for segment in self.segments)
+
+    def known(self, word: str) -> str:
+        """As it is indexed: as written, or else in lower case."""
+        for spelling in (word, word.lower()):
+            if spelling in self:
+                return spelling
+        near = get_close_matches(word, self.words, n=3)
+        hint = f" (near it: {', '.join(near)})" if near else ""
+        raise InputError(f"{word!r} is not an indexed word of {self.path}{hint}.")
+
+    def uses(self, word: str) -> list[Use]:
+        return [
+            self._use(Hit(0.0, i, row))
+            for i, segment in enumerate(self.segments)
+            for row in segment.rows(self.known(word)).tolist()
+        ]
+
+    def vectors(self, word: str, layer: Layer) -> Vectors:
+        """Of all uses of a word, in the order of `uses`, of length one: (n, D)."""
+        weights, known = self.space.weights(layer), self.known(word)
+        parts = [segment.vectors(segment.rows(known), weights) for segment in self.segments]
+        return unit(np.concatenate(parts))
+
+    # Neighbors ----------------------------------------------------------------------------------
+
+    def neighbors(
+        self,
+        vectors: Vectors,
+        word: str | None,
+        k: int,
+        layer: Layer,
+        distinct: bool,
+        without: Sequence[Sentence],
+    ) -> list[Neighbor]:
+        """The uses nearest to a word's layers, (L, D)."""
+        if k < 1:
+            raise ConfigError(f"k is {k}; expected 1 or more.")
+        query = self.space.query(np.asarray(vectors, np.float32), layer)
+        passed = {read.packed for read in read_all(without)}
+        if word is not None:
+            hits = nearest_in_word(self.segments, query, self.known(word))
+            return list(self._chosen(hits, k, passed, distinct))
+        n = max(_CANDIDATES, 4 * k)
+        while True:
+            n = min(n, self.n_uses)
+            hits = nearest(self.segments, self._approximate, query, n)
+            found = list(self._chosen(hits, k, passed, distinct))
+            if len(found) == k or n == self.n_uses:
+                return found
+            n *= 4
+
+    def _chosen(
+        self, hits: list[Hit], k: int, passed: set[bytes], distinct: bool
+    ) -> Iterator[Neighbor]:
+        seen = set(passed)
+        for hit in hits:
+            segment = self.segments[hit.segment]
+            packed = segment.packed(int(segment.uses[hit.row, 0]))
+            if packed in seen:
+                continue
+            if distinct:
+                seen.add(packed)
+            yield Neighbor(self._use(hit), hit.score)
+            k -= 1
+            if not k:
+                return
+
+    def _use(self, hit: Hit) -> Use:
+        segment = self.segments[hit.segment]
+        sentence, position = segment.uses[hit.row].tolist()
+        number = int(self._starts[hit.segment]) + hit.row
+        return Use(segment.sentence(sentence), position, id=number)
+
+    def static_neighbors(
+        self, word: str, k: int, vectors: StaticVectors | None
+    ) -> list[StaticNeighbor]:
+        known = self.known(word)
+        names, table = self._static if vectors is None else _looked_up(self.words, vectors)
+        if known not in names:
+            return []
+        scores = np.clip(table @ table[names[known]], -1, 1)
+        order = [i for i in np.argsort(-scores, kind="stable")[: k + 1] if i != names[known]]
+        listed = list(names)
+        return [StaticNeighbor(listed[i], float(scores[i])) for i in order[:k]]
+
+    @cached_property
+    def _static(self) -> tuple[dict[str, int], Vectors]:
+        """Every word's row, and vectors of length one, (W, D)."""
+        names: dict[str, int] = {}
+        parts = []
+        for segment in self.segments:
+            new = [word for word in segment.live_words if word not in names]
+            names.update(zip(new, count(len(names)), strict=False))
+            parts += [segment.static_vector(word) for word in new]
+        table = np.stack(parts) if parts else np.zeros((0, self.manifest.dim), np.float32)
+        return names, unit(centered(table, np.float32))
+
+
+def _looked_up(words: list[str], vectors: StaticVectors) -> tuple[dict[str, int], Vectors]:
+    found = [(word, row) for word in words if (row := vectors.row(word)) is not None]
+    table = vectors.vectors[[row for _, row in found]].astype(np.float32)
+    return {word: i for i, (word, _) in enumerate(found)}, unit(table)
