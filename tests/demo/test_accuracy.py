@@ -16,6 +16,7 @@ from elmore.demo.demo import demo, nearest_uses, nearest_words
 from elmore.demo.embedded_uses import UseVectors, embed_uses
 from elmore.embedder import Embedder
 from elmore.uses.use import Use
+from tests.store.waves import wave, waves
 
 
 def as_vectors(*rows: tuple[float, ...]) -> np.ndarray:
@@ -119,4 +120,15 @@ def test_the_demo_has_a_query_for_each_sense(tiny_embedder: Embedder):
     assert [query.use.sense for query in found.queries] == ["水果", "公司"]
     assert all(near.use.word == "苹果" for query in found.queries for near in query.nearest)
     assert len(found.words) == 14
-    assert "苹果" not in [word for word, _ in found.static_neighbours]
+    assert "苹果" not in [word for word, _ in found.static_neighbors]
+
+
+def test_without_a_context_free_layer_words_are_embedded_alone_and_layer_0_is_contextual():
+    vectors = embed_uses(waves(context_free=False), read_uses("en"))
+    assert vectors.first_contextual == 0
+    alone = np.stack([wave([word])[0, 0] for word in vectors.lexicon])
+    np.testing.assert_allclose(vectors.static, alone - alone.mean(axis=0), atol=1e-6)
+    for found in word_accuracies(vectors):
+        senses = [use.sense for use in vectors.uses if use.word == found.word]
+        assert found.accuracy.static == pytest.approx(chance(senses)), found.word
+        assert len(found.accuracy.layers) == 3

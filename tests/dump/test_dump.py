@@ -11,7 +11,7 @@ import pytest
 
 from elmore.dump import lines as windows
 from elmore.dump.config import DumpConfig
-from elmore.dump.dump import Progress, dump
+from elmore.dump.dump import DumpProgress, dump
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
 from tests.tiny_models import Tiny
@@ -169,7 +169,7 @@ def test_a_layer_that_is_not_there_is_refused_before_anything_is_written(
 
 
 def test_progress_reaches_the_end(tiny_embedder: Embedder, tmp_path: Path):
-    seen: list[Progress] = []
+    seen: list[DumpProgress] = []
     lines = ["some words here"] * 400
     config = DumpConfig(batch_words=32, format="npz")
     dump(tiny_embedder, lines, tmp_path / "a.npz", config, progress=seen.append)

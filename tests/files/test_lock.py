@@ -14,7 +14,7 @@ from elmore.files.lock import LOCK, BusyError, Lock
 from elmore.store import fill as filling
 from elmore.store import writer as writing
 from elmore.store.store import Store
-from elmore.store.writer import Writer
+from elmore.store.writer import StoreWriter
 from tests.store.waves import sentences, wave, waves
 
 
@@ -23,7 +23,7 @@ def test_a_second_writer_is_told_who_holds_it(tmp_path: Path):
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        with Writer(tmp_path / "s"):
+        with StoreWriter(tmp_path / "s"):
             os.write(ready[1], b"x")
             os.read(go[0], 1)
         os._exit(0)
@@ -38,7 +38,7 @@ def test_a_second_writer_is_told_who_holds_it(tmp_path: Path):
 
 def test_readers_read_while_somebody_writes(tmp_path: Path):
     Store.create(tmp_path / "s", waves()).fill(sentences(3))
-    with Writer(tmp_path / "s"):
+    with StoreWriter(tmp_path / "s"):
         reader = Store.open(tmp_path / "s")
         np.testing.assert_array_equal(reader[sentences(3)[2]].layers, wave(sentences(3)[2]))
 

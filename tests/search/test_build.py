@@ -29,7 +29,7 @@ def build(path: Path, sentences=SENTENCES, name: str = "waves", **options) -> In
 def contents(index: Index) -> list[tuple[tuple[str, ...], int, bytes]]:
     """Every use with its vectors."""
     return sorted(
-        (use.words, use.position, index._vectors(word, "mix")[1][i].tobytes())
+        (use.words, use.position, index._snapshot.vectors(word, "mix")[i].tobytes())
         for word in index.words
         for i, use in enumerate(index.uses(word))
     )
@@ -65,7 +65,7 @@ def test_vectors_are_the_models_less_the_mean(tmp_path: Path):
     rows = np.concatenate([wave(words)[1] for words in SENTENCES]).astype(np.float64)
     use = index.uses("bank")[0]
     want = wave(list(use.words))[1, use.position] - rows.mean(axis=0)
-    found = index._vectors("bank", "mix")[1][0]
+    found = index._snapshot.vectors("bank", "mix")[0]
     np.testing.assert_allclose(found, want / np.linalg.norm(want), atol=1e-5)
 
 

@@ -11,6 +11,7 @@ from elmore.models.static import StaticVectors
 from elmore.search import approximate
 from elmore.search.index import Index
 from tests.search.corpora import corpus, exact
+from tests.store.waves import wave, waves
 from tests.tiny_models import make
 
 SENTENCES = corpus(60)
@@ -100,7 +101,7 @@ def test_the_approximate_index_finds_what_the_exact_search_finds(
     index = Index.build(many, tiny_embedder, tmp_path / "i", keep="all", max_uses=1000)
     assert index.manifest.approximate is not None
     scan = Index.open(tmp_path / "i", tiny_embedder)
-    scan._approximate = None
+    scan._snapshot._approximate = None
     for layer in ("mix", 1, [0.2, 0.5, 0.3]):
         ours = index.neighbors(ASKED, 1, 10, layer=layer, same_word=False, distinct=False)
         theirs = scan.neighbors(ASKED, 1, 10, layer=layer, same_word=False, distinct=False)
@@ -245,3 +246,14 @@ def test_what_cannot_be_asked_is_said(index: Index, tmp_path: Path):
     other = Embedder.load(make(tmp_path / "other", seed=1).weights)
     with pytest.raises(InputError, match="holds vectors of the model"):
         index.neighbors(["bank"], 0, embedder=other)
+
+
+def test_static_vectors_are_words_alone_where_layer_0_has_context(tmp_path: Path):
+    source = waves(context_free=False)
+    index = Index.build(corpus(20), source, tmp_path / "i", keep="all")
+    index.add([["a", "new", "bank"]])
+    index.compact()
+    (segment,) = index._snapshot.segments
+    for word in segment.words:
+        alone = wave([word])[0, 0].astype(np.float16)
+        np.testing.assert_array_equal(segment.static_vector(word), alone)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import ConfigError, InputError
-from elmore.search.sampling import Plan, choose_words
+from elmore.search.sampling import UsePlan, choose_words
 
 
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_as_many_uses_as_allowed_are_taken_at_even_distances(n: int, most: int):
-    plan = Plan({"a": n}, most)
+    plan = UsePlan({"a": n}, most)
     taken = [i for i in range(n) if plan.positions(["a"])]
     assert len(taken) == min(n, most)
     gaps = {after - before for before, after in pairwise(taken)}
@@ -20,7 +20,7 @@ def test_as_many_uses_as_allowed_are_taken_at_even_distances(n: int, most: int):
 
 
 def test_words_that_are_not_listed_are_passed_over():
-    assert Plan({"a": 1, "c": 2}, 9).positions(["a", "b", "c", "c"]) == [0, 2, 3]
+    assert UsePlan({"a": 1, "c": 2}, 9).positions(["a", "b", "c", "c"]) == [0, 2, 3]
 
 
 def test_the_most_frequent_words_are_chosen_and_ties_go_by_spelling():

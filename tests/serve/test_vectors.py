@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from elmore.embedding import ReadSentence
 from elmore.errors import ConfigError
 from elmore.serve import vectors
-from elmore.serve.texts import Read
 
 A = np.sin(np.arange(3 * 4 * 5, dtype=np.float32)).reshape(3, 4, 5)
 B = np.cos(np.arange(3 * 2 * 5, dtype=np.float32)).reshape(3, 2, 5)
@@ -56,8 +56,8 @@ def test_the_accept_header_is_understood(accept: str, chosen: str):
 
 def test_json_gives_back_every_bit():
     reads = [
-        Read(["a", "東京", '"', "\x00"], [(0, 1), (2, 4), (5, 6), (7, 8)]),
-        Read(["x", "y"], None),
+        ReadSentence(["a", "東京", '"', "\x00"], [(0, 1), (2, 4), (5, 6), (7, 8)]),
+        ReadSentence(["x", "y"], None),
     ]
     text = b"".join(vectors.json_pieces({"model": "m", "dim": 5}, reads, [A, B]))
     answer = json.loads(text)
@@ -73,7 +73,7 @@ def test_a_large_answer_comes_in_pieces():
     pieces = list(vectors.npy_pieces([large], 5, 3))
     assert max(map(len, pieces)) == vectors.PIECE
     np.testing.assert_array_equal(np.load(io.BytesIO(b"".join(pieces))), large)
-    sentence = Read(["w"] * 20_000, None)
+    sentence = ReadSentence(["w"] * 20_000, None)
     assert max(map(len, vectors.json_pieces({}, [sentence], [large]))) == vectors.PIECE
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError
-from elmore.store.words import Keys, pack, read_all, read_sentence, unpack
+from elmore.store.words import Keys, pack, packed_sentence, packed_sentences, unpack
 from tests.tiny_models import SENTENCES
 
 TRICKY = st.lists(st.text(alphabet="a\n\\n\x00 \ud800é", max_size=4), max_size=4)
@@ -37,7 +37,7 @@ def test_a_key_depends_on_the_model():
 
 
 def test_a_string_is_tokenised_and_keeps_its_spans():
-    read = read_sentence("Don't go.")
+    read = packed_sentence("Don't go.")
     assert read.words == ["Do", "n't", "go", "."]
     assert read.spans is not None
     assert ["Don't go."[a:b] for a, b in read.spans] == read.words
@@ -46,9 +46,9 @@ def test_a_string_is_tokenised_and_keeps_its_spans():
 @pytest.mark.parametrize("wrong", [["a", 1], 7, b"a"])
 def test_what_is_no_sentence_is_refused(wrong: object):
     with pytest.raises(InputError, match="expected a string"):
-        read_sentence(wrong)  # type: ignore[arg-type]
+        packed_sentence(wrong)  # type: ignore[arg-type]
 
 
 def test_a_complaint_says_which_sentence():
     with pytest.raises(InputError, match="Sentence 2, word 1 is a int"):
-        list(read_all([["a"], "b c", ["d", 1]]))
+        list(packed_sentences([["a"], "b c", ["d", 1]]))

@@ -16,9 +16,9 @@ L, D = 3, 8
 
 class _Waves:
     n_layers, dim = L, D
-    context_free = True  # not really: a word's first use in a segment gives its static vector
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, context_free: bool):
+        self.context_free = context_free
         self.fingerprint = f"{zlib.crc32(name.encode()):08x}" * 8
         self.asked = 0
 
@@ -35,8 +35,9 @@ class _Waves:
         return list(self.stream(sentences))
 
 
-def waves(name: str = "waves") -> Embedder:
-    return cast(Embedder, _Waves(name))
+def waves(name: str = "waves", context_free: bool = True) -> Embedder:
+    """Layer 0 depends on the sentence too, whatever `context_free` says of it."""
+    return cast(Embedder, _Waves(name, context_free))
 
 
 def wave(words: list[str]) -> npt.NDArray[np.float32]:

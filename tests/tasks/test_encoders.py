@@ -238,10 +238,10 @@ def test_two_runs_may_share_a_cache_that_one_is_filling(
     tmp_path: Path, tiny_embedder: Embedder, monkeypatch: pytest.MonkeyPatch
 ):
     """The second waits, and finds the first one's work done."""
-    from elmore.store.writer import Writer
+    from elmore.store.writer import StoreWriter
 
     kept = LayersInStore.cached(tiny_embedder, tmp_path)
-    other = Writer(kept.store.path)
+    other = StoreWriter(kept.store.path)
     waits: list[float] = []
 
     def wait(seconds: float) -> None:

@@ -28,7 +28,7 @@ from elmore.errors import InputError
 from elmore.files.text_file import STDIN, read_lines
 
 if TYPE_CHECKING:
-    from elmore.dump.dump import DumpReport, Progress
+    from elmore.dump.dump import DumpProgress, DumpReport
 
 
 class Format(StrEnum):
@@ -96,7 +96,7 @@ def embed(
     with Bar(quiet) as bar:
         n_bytes = text_bytes(input)
 
-        def show(now: "Progress") -> None:
+        def show(now: "DumpProgress") -> None:
             speed = now.words / (bar.seconds or 1.0)
             bar.update(now.bytes, n_bytes, figures=f"{now.lines:,} sentences, {speed:,.0f} words/s")
 

@@ -28,7 +28,7 @@ class Neighbor:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class NearestUses:
     """A use, and the uses of the same word the model finds nearest to it."""
 
     use: Use
@@ -43,7 +43,7 @@ class Demo:
     word: str
     static_neighbors: list[tuple[str, float]]
     """Words nearest to `word` without context."""
-    queries: list[Query]
+    queries: list[NearestUses]
     """One for each of the word's senses."""
     words: list[WordAccuracy]
     total: Accuracy
@@ -73,7 +73,7 @@ def nearest_words(vectors: UseVectors, word: str) -> list[tuple[str, float]]:
     return [(vectors.lexicon[i], float(near[i])) for i in best]
 
 
-def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Query]:
+def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[NearestUses]:
     """For the first use of each sense of `word`, its nearest other uses in `layer`, (N, D)."""
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
@@ -81,7 +81,7 @@ def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Query]:
     near = cosines(own, own)  # (n, n)
     first = {use.sense: i for i, use in reversed(list(enumerate(uses)))}
     return [
-        Query(uses[i], [Neighbor(uses[k], float(near[i, k])) for k in best[:_NEAREST_USES]])
+        NearestUses(uses[i], [Neighbor(uses[k], float(near[i, k])) for k in best[:_NEAREST_USES]])
         for i in sorted(first.values())
         for best in [_ranked(near[i], i)]
     ]

@@ -12,8 +12,8 @@ from time import monotonic
 
 from elmore.dump.config import STDOUT, DumpConfig, check_target
 from elmore.dump.lines import LineReader, SentenceMap, Window, embedded
-from elmore.dump.resumable import Parts, Run
-from elmore.dump.writers import Hdf5Writer, JsonlWriter, NpzWriter, Tally, Writer
+from elmore.dump.resumable import Parts, RunSettings
+from elmore.dump.writers import DumpWriter, Hdf5Writer, JsonlWriter, NpzWriter, Tally
 from elmore.embedder import Embedder
 from elmore.embedding import layer_choice
 from elmore.files.atomic import atomic_file
@@ -22,7 +22,7 @@ from elmore.files.stop_signals import StopSignals
 
 
 @dataclass(slots=True)
-class Progress:
+class DumpProgress:
     """How far a dump has come, for whoever shows it."""
 
     lines: int = 0
@@ -55,7 +55,7 @@ def dump(
     target: str | Path,
     config: DumpConfig,
     *,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Callable[[DumpProgress], None] = lambda _: None,
 ) -> DumpReport:
     """Embed `lines`, one sentence each, into `target`; `-` is standard output.
 
@@ -69,19 +69,19 @@ def dump(
     windows = _watched(embedded(embedder, reader, config), reader, progress)
     with StopSignals() as stop:
         if config.in_parts:
-            parts = Parts(target, Run.of(embedder, config), config.part_seconds, stop)
+            parts = Parts(target, RunSettings.of(embedder, config), config.part_seconds, stop)
             return _dump_parts(parts, reader, windows, sentence_map, begin)
         with stop.allowed():
             return _dump_whole(target, config, windows, sentence_map, begin)
 
 
 def _watched(
-    windows: Iterator[Window], reader: LineReader, progress: Callable[[Progress], None]
+    windows: Iterator[Window], reader: LineReader, progress: Callable[[DumpProgress], None]
 ) -> Iterator[Window]:
     words = 0
     for window in windows:
         words += sum(len(item.words) for item in window.items)
-        progress(Progress(reader.lines, words, reader.bytes))
+        progress(DumpProgress(reader.lines, words, reader.bytes))
         yield window
 
 
@@ -132,7 +132,7 @@ def _dump_whole(
 
 
 @contextmanager
-def _writer(target: Path, config: DumpConfig) -> Iterator[Writer]:
+def _writer(target: Path, config: DumpConfig) -> Iterator[DumpWriter]:
     if str(target) == STDOUT:
         yield JsonlWriter(sys.stdout.buffer)
         return

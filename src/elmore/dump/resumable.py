@@ -25,7 +25,7 @@ RUN = "run.json"
 RECORD = "elmore"  # the attribute of a part, and of the finished file
 
 
-class Run(Frozen):
+class RunSettings(Frozen):
     """What must not change between a run and its resumption."""
 
     precision: str = "float32"
@@ -38,7 +38,7 @@ class Run(Frozen):
     tokenize: bool
 
     @classmethod
-    def of(cls, embedder: Embedder, config: DumpConfig) -> "Run":
+    def of(cls, embedder: Embedder, config: DumpConfig) -> "RunSettings":
         return cls(
             fingerprint=embedder.fingerprint,
             precision=embedder.precision,
@@ -46,10 +46,10 @@ class Run(Frozen):
         )
 
 
-class Record(Frozen):
+class PartRecord(Frozen):
     """What a part holds: the lines from `first` to before `lines`, counted there."""
 
-    run: Run
+    run: RunSettings
     first: int
     lines: int
     sha256: str
@@ -64,10 +64,10 @@ class Record(Frozen):
 class Parts:
     """The parts of one target, finished ones and the next."""
 
-    def __init__(self, target: Path, run: Run, seconds: float, stop: StopSignals):
+    def __init__(self, target: Path, run: RunSettings, seconds: float, stop: StopSignals):
         self.target, self.run, self.seconds, self.stop = target, run, seconds, stop
         self.folder = partial_folder(target)
-        self.records: list[Record] = []
+        self.records: list[PartRecord] = []
 
     @property
     def lines(self) -> int:
@@ -140,7 +140,7 @@ class Parts:
         if not then and file.exists():
             then = [_read_run(file)]
         for run in then:
-            for name in Run.model_fields:
+            for name in RunSettings.model_fields:
                 before, now = getattr(run, name), getattr(self.run, name)
                 if before != now:
                     where = self.target if self.target.exists() else self.folder
@@ -171,7 +171,7 @@ class Parts:
             )
 
     @staticmethod
-    def _read_again(reader: LineReader, record: Record, sentence_map: SentenceMap) -> None:
+    def _read_again(reader: LineReader, record: PartRecord, sentence_map: SentenceMap) -> None:
         while reader.lines < record.lines and (line := reader.read()) is not None:
             sentence_map.add(line.strip(), reader.lines - 1)
 
@@ -192,7 +192,7 @@ class Parts:
 
     def _fill(
         self, writer: Hdf5Writer, windows: Iterator[Window], sentence_map: SentenceMap
-    ) -> tuple[Record, BaseException | None]:
+    ) -> tuple[PartRecord, BaseException | None]:
         deadline = monotonic() + self.seconds
         tally, last, complete, stopped = Tally(), self._end(), False, None
         while not complete:
@@ -210,7 +210,7 @@ class Parts:
                 last = window
                 if monotonic() >= deadline:
                     break
-        record = Record(
+        record = PartRecord(
             run=self.run,
             first=self.lines,
             lines=last.lines,
@@ -245,7 +245,7 @@ class Parts:
         self.records = [whole]
 
 
-def _sum(records: list[Record], repeated: int) -> Record:
+def _sum(records: list[PartRecord], repeated: int) -> PartRecord:
     return records[-1].model_copy(
         update={
             "first": 0,
@@ -263,11 +263,11 @@ def _rename(part: Path, target: Path) -> None:
         raise cannot_write(target, error) from None
 
 
-def _read_record(path: Path) -> Record:
+def _read_record(path: Path) -> PartRecord:
     try:
         with h5py.File(path, "r") as file:
             text = file.attrs.get(RECORD)
-        return Record.model_validate_json(text if isinstance(text, str) else "")
+        return PartRecord.model_validate_json(text if isinstance(text, str) else "")
     except OSError as error:
         raise FormatError(f"{path}: not a readable HDF5 file ({error}); remove it.") from None
     except ValidationError:
@@ -277,9 +277,9 @@ def _read_record(path: Path) -> Record:
         ) from None
 
 
-def _read_run(path: Path) -> Run:
+def _read_run(path: Path) -> RunSettings:
     try:
-        return Run.model_validate_json(path.read_bytes())
+        return RunSettings.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         raise FormatError(
             f"{path}: cannot be read; remove {path.parent.name} to start afresh."

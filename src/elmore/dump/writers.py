@@ -19,7 +19,7 @@ _MAX_NAME = 65_535 - len(".npy")  # bytes of a name in a zip
 SENTENCE = "sentence"  # the attribute that keeps a sentence whose key had to be altered
 
 
-class Writer(Protocol):
+class DumpWriter(Protocol):
     """A file being filled."""
 
     def add(self, item: Item) -> bool:
@@ -38,7 +38,7 @@ class Tally:
     repeated: int = 0
     """Sentences that a key allowed only once."""
 
-    def add(self, window: Window, writer: Writer, sentence_map: SentenceMap) -> None:
+    def add(self, window: Window, writer: DumpWriter, sentence_map: SentenceMap) -> None:
         """Write a window, and count it."""
         for item in window.items:
             stored = writer.add(item)

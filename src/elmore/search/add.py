@@ -9,7 +9,7 @@ from elmore.search.build import COMMIT_BYTES
 from elmore.search.index_writer import IndexWriter
 from elmore.search.sampling import read_counts
 from elmore.search.vector_space import read_vector_space
-from elmore.store.words import read_all
+from elmore.store.words import packed_sentences
 from elmore.uses.context_free import stream_with_static
 
 
@@ -44,7 +44,7 @@ def add(writer: IndexWriter, source: LayerSource, sentences: Iterable[Sentence])
 def _new(writer: IndexWriter, sentences: Iterable[Sentence]) -> Iterator[_New]:
     segments, given = writer.segments(), set[bytes]()
     listed = None if writer.manifest.any_word else read_counts(writer.folder)
-    for read in read_all(sentences):
+    for read in packed_sentences(sentences):
         key = writer.key(read.packed)
         if read.packed in given or any(s.find(key, read.packed) for s in segments):
             continue

@@ -29,11 +29,11 @@ from elmore.search.manifest import (
     read_manifest,
     write_manifest,
 )
-from elmore.search.sampling import COUNTS, WORDS, Plan, WordChoice, choose_words, read_counts
+from elmore.search.sampling import COUNTS, WORDS, UsePlan, WordChoice, choose_words, read_counts
 from elmore.search.vector_space import CENTRE, read_vector_space
 from elmore.store.keep import KeepProjection, keep_of
 from elmore.store.precision import PRECISIONS, Precision
-from elmore.store.words import pack, read_all
+from elmore.store.words import pack, packed_sentences
 from elmore.uses.context_free import stream_with_static
 
 COMMIT_BYTES = 128_000_000
@@ -182,7 +182,7 @@ def _count(corpus: Iterable[Sentence], progress: _Progress) -> tuple[Counter[str
     sample: list[list[str]] = []
     chance = random.Random(0)
     now = progress.now
-    for number, read in enumerate(read_all(corpus)):
+    for number, read in enumerate(packed_sentences(corpus)):
         counts.update(read.words)
         if len(sample) < _SAMPLE_SENTENCES:
             sample.append(read.words)
@@ -268,9 +268,9 @@ class _Filling:
             self._commit(self.read.model_copy(update={"complete": True}))
 
     def _planned(self, corpus: Iterable[Sentence]) -> Iterator[_Planned]:
-        plan = Plan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
+        plan = UsePlan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
         before, number, crc = self.done, 0, 0
-        for read in read_all(corpus):
+        for read in packed_sentences(corpus):
             number, crc = number + 1, zlib.crc32(read.packed, crc)
             positions = plan.positions(read.words)
             if number <= before.sentences:

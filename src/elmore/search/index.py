@@ -26,7 +26,7 @@ from elmore.search.sampling import WordChoice
 from elmore.search.senses import clustered_uses
 from elmore.search.vector_space import Layer
 from elmore.store.precision import Precision
-from elmore.store.words import read_all, read_sentence
+from elmore.store.words import packed_sentence, packed_sentences
 from elmore.uses.use import Use
 
 
@@ -122,7 +122,7 @@ class Index:
 
         With `distinct` every sentence is named once; the sentence asked about never is.
         """
-        words = read_sentence(sentence).words
+        words = packed_sentence(sentence).words
         if not 0 <= position < len(words):
             raise InputError(
                 f"position is {position}, but the sentence has the words 0 to {len(words) - 1}."
@@ -186,7 +186,7 @@ class Index:
 
     def delete(self, sentences: Iterable[Sentence]) -> int:
         """Forget sentences with all their uses; how many of them were there."""
-        wanted = {read.packed for read in read_all(sentences)}
+        wanted = {read.packed for read in packed_sentences(sentences)}
         deleted = 0
         with IndexWriter(self.path) as writer:
             for i, segment in enumerate(writer.segments()):

@@ -21,7 +21,7 @@ from elmore.search.manifest import Manifest, read_manifest
 from elmore.search.nearest import Hit, nearest, nearest_in_word
 from elmore.search.sampling import read_counts
 from elmore.search.vector_space import Layer, read_vector_space
-from elmore.store.words import read_all
+from elmore.store.words import packed_sentences
 from elmore.uses.geometry import centered, unit
 from elmore.uses.use import Use
 
@@ -110,7 +110,7 @@ class IndexSnapshot:
         if k < 1:
             raise ConfigError(f"k is {k}; expected 1 or more.")
         query = self.space.query(np.asarray(vectors, np.float32), layer)
-        passed = {read.packed for read in read_all(without)}
+        passed = {read.packed for read in packed_sentences(without)}
         if word is not None:
             hits = nearest_in_word(self.segments, query, self.known(word))
             return list(self._chosen(hits, k, passed, distinct))

@@ -34,7 +34,7 @@ def choose_words(counts: Mapping[str, int], words: WordChoice) -> dict[str, int]
             return chosen
 
 
-class Plan:
+class UsePlan:
     """Walks through the corpus sentence by sentence and picks; the same walk picks the same."""
 
     def __init__(self, counts: Mapping[str, int], max_uses: int):

@@ -10,14 +10,14 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from elmore.embedder import Embedder
-from elmore.embedding import Vectors
+from elmore.embedding import ReadSentence, Vectors
 from elmore.search.index import Index
 from elmore.serve.batcher import Batcher
 from elmore.serve.config import ServeConfig
 from elmore.serve.index_service import IndexService
 from elmore.serve.metrics import Metrics
 from elmore.serve.problems import RefusedError
-from elmore.serve.texts import Read, read_all
+from elmore.serve.texts import read_all
 
 T = TypeVar("T")
 _CLIENT_GONE = 499  # nobody sees it but the metrics
@@ -52,11 +52,11 @@ class Server:
         found = self.embedder.embed(sentences, batch_words=self.config.batch_words)
         return [embedding.layers for embedding in found]
 
-    async def read(self, sentences: Sequence[str | list[str]]) -> list[Read]:
+    async def read(self, sentences: Sequence[str | list[str]]) -> list[ReadSentence]:
         """In a thread: a megabyte of text takes a while, in which others are served."""
         return await run_in_threadpool(read_all, sentences, self.config)
 
-    async def embed(self, request: Request, reads: list[Read]) -> list[Vectors]:
+    async def embed(self, request: Request, reads: list[ReadSentence]) -> list[Vectors]:
         """(L, n, D) of each sentence, unless the client leaves."""
         return await unless_gone(request, self.batcher.embed([read.words for read in reads]))
 

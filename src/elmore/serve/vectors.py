@@ -9,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import orjson
 
-from elmore.embedding import Layers, Mix, Vectors
+from elmore.embedding import Layers, Mix, ReadSentence, Vectors
 from elmore.errors import ConfigError
-from elmore.serve.texts import Read
 from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
@@ -58,7 +57,7 @@ def to_json(value: Any) -> bytes:
 
 
 def json_pieces(
-    head: dict[str, Any], reads: Sequence[Read], layers: Sequence[Vectors]
+    head: dict[str, Any], reads: Sequence[ReadSentence], layers: Sequence[Vectors]
 ) -> Iterator[bytes]:
     """An `EmbedAnswer`, a sentence at a time."""
     yield to_json(head)[:-1] + b',"sentences":['

@@ -10,7 +10,7 @@ from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
 from elmore.files.lock import BusyError
 from elmore.store.store import Store
-from elmore.store.words import Read, pack
+from elmore.store.words import PackedSentence, pack
 
 _WINDOW_WORDS = 8 * BATCH_WORDS
 _WINDOW_SENTENCES = 4096
@@ -28,6 +28,11 @@ class CachedEmbedder:
         return f"<CachedEmbedder of {self.embedder!r} in {str(self.store.path)!r}>"
 
     @property
+    def precision(self) -> str:
+        """Of the model, not of the store."""
+        return self.embedder.precision
+
+    @property
     def dim(self) -> int:
         return self.store.dim
 
@@ -41,8 +46,7 @@ class CachedEmbedder:
 
     @property
     def context_free(self) -> bool:
-        """Whether what the store keeps begins with the model's layer 0."""
-        return self.embedder.context_free and self.store.begins_with_layer_0
+        return self.store.context_free
 
     def embed(
         self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
@@ -88,7 +92,7 @@ class CachedEmbedder:
         )
 
     def _embed(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
-        asked = [Read(s.words, pack(s.words), s.spans) for s in sentences]
+        asked = [PackedSentence(s.words, pack(s.words), s.spans) for s in sentences]
         found = [self.store.layers(read) for read in asked]
         pairs = list(zip(asked, found, strict=True))
         new = self._compute({r.packed: r.words for r, hit in pairs if hit is None}, batch_words)

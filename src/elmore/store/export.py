@@ -20,10 +20,10 @@ from elmore.store.store import Store
 ENDINGS = (".hdf5", ".h5", ".parquet", ".arrow")
 _GROUP_WORDS = 4096
 
-Watch = Callable[[int], None]
+ExportWatch = Callable[[int], None]
 
 
-def export(store: Store, target: str | Path, watch: Watch = lambda _: None) -> None:
+def export(store: Store, target: str | Path, watch: ExportWatch = lambda _: None) -> None:
     """In the format that the target's ending names; `watch` hears of every sentence."""
     target = Path(target)
     if target.suffix not in ENDINGS:
@@ -36,7 +36,7 @@ def export(store: Store, target: str | Path, watch: Watch = lambda _: None) -> N
         export_arrow(store, target, watch)
 
 
-def export_hdf5(store: Store, target: Path, watch: Watch = lambda _: None) -> None:
+def export_hdf5(store: Store, target: Path, watch: ExportWatch = lambda _: None) -> None:
     """AllenNLP's layout: a dataset a sentence, in the order of storing, and `sentence_to_index`.
 
     Layers are (K, n, D); an average, a mix or a projection is (n, D), as AllenNLP's --average.
@@ -54,7 +54,7 @@ def export_hdf5(store: Store, target: Path, watch: Watch = lambda _: None) -> No
         writer.finish(sentence_map.text())
 
 
-def export_arrow(store: Store, target: Path, watch: Watch = lambda _: None) -> None:
+def export_arrow(store: Store, target: Path, watch: ExportWatch = lambda _: None) -> None:
     """A row a word: sentence, position, word, and a column of vectors a layer."""
     pa = _pyarrow()
     names = _columns(store)
@@ -77,7 +77,7 @@ def _about(store: Store) -> dict[str, str]:
     return {"model": store.fingerprint, "keep": keep, "precision": store.precision}
 
 
-def _groups(store: Store, watch: Watch) -> Iterator[list[tuple[int, Embedding]]]:
+def _groups(store: Store, watch: ExportWatch) -> Iterator[list[tuple[int, Embedding]]]:
     group: list[tuple[int, Embedding]] = []
     n_words = 0
     for number, embedding in enumerate(store):

@@ -12,8 +12,8 @@ from elmore.files.stop_signals import StopSignals
 from elmore.store.keep import select
 from elmore.store.precision import as_tensor
 from elmore.store.snapshot import Snapshot
-from elmore.store.words import Read, read_all
-from elmore.store.writer import Writer
+from elmore.store.words import PackedSentence, packed_sentences
+from elmore.store.writer import StoreWriter
 
 COMMIT_BYTES = 64_000_000
 COMMIT_SENTENCES = 100_000
@@ -61,7 +61,7 @@ def as_stored(snapshot: Snapshot, embedding: Embedding) -> Embedding:
 
 
 def fill(
-    writer: Writer, source: LayerSource, sentences: Iterable[Sentence], watch: FillWatch
+    writer: StoreWriter, source: LayerSource, sentences: Iterable[Sentence], watch: FillWatch
 ) -> None:
     """Embed and add what is missing. An interruption keeps everything computed before it."""
     progress, begin = FillProgress(), monotonic()
@@ -90,11 +90,11 @@ def fill(
 class _Filling:
     """Adds and commits, not too seldom."""
 
-    def __init__(self, writer: Writer, progress: FillProgress, begin: float, watch: FillWatch):
+    def __init__(self, writer: StoreWriter, progress: FillProgress, begin: float, watch: FillWatch):
         self.writer, self.progress, self.begin, self.watch = writer, progress, begin, watch
         self.last = self.shown = begin
 
-    def add(self, read: Read, embedding: Embedding) -> None:
+    def add(self, read: PackedSentence, embedding: Embedding) -> None:
         snapshot, n_words = self.writer.snapshot, len(read.words)
         block = encoded(snapshot, embedding.layers)
         self.writer.add(snapshot.keys.of(read.packed), read.packed, n_words, block)
@@ -116,18 +116,18 @@ class _Filling:
         self.watch(self.progress)
 
 
-def is_due(writer: Writer) -> bool:
+def is_due(writer: StoreWriter) -> bool:
     """Enough waits to be committed: what waits is held in memory and is what a kill would lose."""
     return writer.waiting_bytes >= COMMIT_BYTES or len(writer.waiting) >= COMMIT_SENTENCES
 
 
 def _missing(
-    writer: Writer, sentences: Iterable[Sentence], progress: FillProgress
-) -> Iterator[Read]:
+    writer: StoreWriter, sentences: Iterable[Sentence], progress: FillProgress
+) -> Iterator[PackedSentence]:
     """What has to be computed. The embedder reads ahead of what it gives back, so what was handed
     to it and is not stored yet is remembered here."""
     keys, ahead = writer.snapshot.keys, dict[bytes, None]()
-    for read in read_all(sentences):
+    for read in packed_sentences(sentences):
         progress.read += 1
         key = keys.of(read.packed)
         if key in ahead or writer.has(key):
@@ -138,7 +138,7 @@ def _missing(
             _forget(ahead, writer)
 
 
-def _forget(ahead: dict[bytes, None], writer: Writer) -> None:
+def _forget(ahead: dict[bytes, None], writer: StoreWriter) -> None:
     """Those that have arrived meanwhile."""
     for key in [key for key in ahead if writer.has(key)]:
         del ahead[key]

@@ -3,8 +3,9 @@ of them counts. What lies beyond was being written when something stopped it, an
 """
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from elmore.config import Frozen
 from elmore.files.checked import read_checked, write_checked
@@ -46,6 +47,8 @@ class Manifest(Frozen):
     dim: int = Field(ge=1)
     keep: Keep
     precision: Precision
+    context_free: bool = True
+    """Whether the model's layer 0 gives a word the same vector in every sentence."""
     sentences: int = 0
     words: int = 0
     shards: tuple[FileState, ...] = ()
@@ -53,6 +56,14 @@ class Manifest(Frozen):
     text: FileState = FileState()
     index: int = 0
     """The generation of the index file that fits."""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As it was before there were models without a context-free layer."""
+        content: dict[str, Any] = dump(self)
+        if self.context_free:
+            del content["context_free"]
+        return content
 
     @property
     def codec(self) -> Codec:

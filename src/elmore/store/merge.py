@@ -12,7 +12,7 @@ from elmore.store.keep import Keep
 from elmore.store.layout import FileState, Manifest, read_manifest
 from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Damage, sentence_damage
-from elmore.store.writer import Writer, create_folder
+from elmore.store.writer import StoreWriter, create_folder
 
 _SAME = ("fingerprint", "keep", "precision", "n_layers", "dim")
 
@@ -27,10 +27,10 @@ class MergeReport:
     """Damaged sentences."""
 
 
-Watch = Callable[[MergeReport], None]
+MergeWatch = Callable[[MergeReport], None]
 
 
-def merge(paths: list[Path], target: Path, watch: Watch = lambda _: None) -> MergeReport:
+def merge(paths: list[Path], target: Path, watch: MergeWatch = lambda _: None) -> MergeReport:
     """Add everything sound in `paths` to `target`, which is made if it is not there."""
     if not paths:
         raise InputError("No stores to merge; name one or more.")
@@ -43,7 +43,7 @@ def merge(paths: list[Path], target: Path, watch: Watch = lambda _: None) -> Mer
     else:
         create_folder(target, _emptied(first.manifest), first.projection)
     report = MergeReport()
-    with Writer(target) as writer:
+    with StoreWriter(target) as writer:
         for source in sources:
             _copy(source, writer, report, watch)
         writer.commit()
@@ -51,7 +51,7 @@ def merge(paths: list[Path], target: Path, watch: Watch = lambda _: None) -> Mer
     return report
 
 
-def _copy(source: Snapshot, writer: Writer, report: MergeReport, watch: Watch) -> None:
+def _copy(source: Snapshot, writer: StoreWriter, report: MergeReport, watch: MergeWatch) -> None:
     for number in range(source.manifest.sentences):
         damage = sentence_damage(source, number)
         if damage is not None:

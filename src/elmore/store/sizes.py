@@ -14,7 +14,7 @@ from elmore.embedding import Sentence
 from elmore.store import hash_table
 from elmore.store.precision import PRECISIONS, Codec
 from elmore.store.records import RECORD_BYTES
-from elmore.store.words import Keys, read_all
+from elmore.store.words import Keys, packed_sentences
 
 HDF5_DATASET_BYTES = 376
 """What HDF5 adds to a dataset's numbers: its header, its name, its share of the tree (measured)."""
@@ -51,7 +51,7 @@ def count(sentences: Iterable[Sentence]) -> Counts:
     """Read a text. It takes 20 bytes of memory a sentence."""
     keys, hashes = Keys(""), array("Q")
     lengths, sizes = array("I"), array("Q")
-    for read in read_all(sentences):
+    for read in packed_sentences(sentences):
         hashes.append(int.from_bytes(keys.of(read.packed)[:8], "little"))
         lengths.append(len(read.words))
         sizes.append(len(read.packed))

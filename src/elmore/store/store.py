@@ -27,8 +27,8 @@ from elmore.store.projection import Projection
 from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Verdict, verify, words_damage
-from elmore.store.words import Read, pack, read_all, read_sentence, shown
-from elmore.store.writer import Writer, create_folder
+from elmore.store.words import PackedSentence, pack, packed_sentence, packed_sentences, shown
+from elmore.store.writer import StoreWriter, create_folder
 
 
 class MissingError(InputError, KeyError):
@@ -62,6 +62,7 @@ class Store:
             dim=embedder.dim,
             keep=keep_of(keep, embedder.n_layers),
             precision=precision,
+            context_free=embedder.context_free,
         )
         create_folder(Path(path), manifest, keep if isinstance(keep, Projection) else None)
         return cls.open(path, embedder)
@@ -95,9 +96,10 @@ class Store:
         return self.manifest.keep
 
     @property
-    def begins_with_layer_0(self) -> bool:
-        """Whether the first layer kept is the model's layer 0, unmixed."""
-        return isinstance(self.keep, Layers) and self.keep.numbers[0] == 0
+    def context_free(self) -> bool:
+        """Whether the first layer kept gives a word the same vector in every sentence."""
+        begins = isinstance(self.keep, Layers) and self.keep.numbers[0] == 0
+        return begins and self.manifest.context_free
 
     @property
     def precision(self) -> Precision:
@@ -140,33 +142,33 @@ class Store:
     # Reading ------------------------------------------------------------------------------------
 
     def __contains__(self, sentence: Sentence) -> bool:
-        return self._snapshot.lookup(read_sentence(sentence).packed) is not None
+        return self._snapshot.lookup(packed_sentence(sentence).packed) is not None
 
     def __getitem__(self, sentence: Sentence) -> Embedding:
         found = self.get(sentence)
         if found is None:
-            raise self._missing(read_sentence(sentence).words)
+            raise self._missing(packed_sentence(sentence).words)
         return found
 
     def get(self, sentence: Sentence) -> Embedding | None:
         """The kept layers as float32; None when the sentence is not there."""
-        read = read_sentence(sentence)
+        read = packed_sentence(sentence)
         layers = self.layers(read)
         return None if layers is None else Embedding(read.words, layers, read.spans)
 
-    def layers(self, read: Read) -> Vectors | None:
+    def layers(self, read: PackedSentence) -> Vectors | None:
         """The same of a sentence that has been looked at."""
         record = self._snapshot.lookup(read.packed)
         return None if record is None else self._snapshot.vectors(record).numpy()  # (K, n, D)
 
     def stored(self, sentence: Sentence) -> Stored | None:
         """The numbers where they lie on disk: nothing is copied or decoded."""
-        record = self._snapshot.lookup(read_sentence(sentence).packed)
+        record = self._snapshot.lookup(packed_sentence(sentence).packed)
         return None if record is None else self._snapshot.stored(record)
 
     def batch(self, sentences: Sequence[Sentence]) -> LayerStates:
         """Padded with zeros; fits a DataLoader: `DataLoader(sentences, collate_fn=store.batch)`."""
-        records = [self._record(read) for read in read_all(sentences)]
+        records = [self._record(read) for read in packed_sentences(sentences)]
         longest = max((record.n_words for record in records), default=0)
         layers = torch.zeros(self.n_layers, len(records), longest, self.dim)  # (K, B, T, D)
         mask = torch.zeros(len(records), longest, dtype=torch.bool)
@@ -209,7 +211,7 @@ class Store:
             progress(now)
 
         try:
-            with Writer(self.path) as writer:
+            with StoreWriter(self.path) as writer:
                 fill.fill(writer, self.embedder, sentences, watch)
         finally:
             self.refresh()
@@ -219,7 +221,7 @@ class Store:
         """Add vectors that the same model has made elsewhere; how many were new."""
         added = 0
         try:
-            with Writer(self.path) as writer:
+            with StoreWriter(self.path) as writer:
                 for embedding in embeddings:
                     added += self._add(writer, embedding)
                     if fill.is_due(writer):
@@ -241,7 +243,7 @@ class Store:
                 f"given is {embedder.fingerprint[:12]}; use that model, or another store."
             )
 
-    def _add(self, writer: Writer, embedding: Embedding) -> bool:
+    def _add(self, writer: StoreWriter, embedding: Embedding) -> bool:
         if embedding.layers.shape[1] != len(embedding.words):
             raise InputError(
                 f"{shown(embedding.words)}: {len(embedding.words)} words with "
@@ -255,7 +257,7 @@ class Store:
         writer.add(key, packed, len(embedding.words), block)
         return True
 
-    def _record(self, read: Read) -> Record:
+    def _record(self, read: PackedSentence) -> Record:
         record = self._snapshot.lookup(read.packed)
         if record is None:
             raise self._missing(read.words)

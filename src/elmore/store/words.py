@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from elmore.embedding import Sentence, read_words
+from elmore.embedding import Sentence, read_sentence, read_words
 from elmore.errors import InputError
-from elmore.text.tokenize import tokenize
 
 KEY_BYTES = 16
 
 
-class Read(NamedTuple):
+class PackedSentence(NamedTuple):
     """A sentence that has been looked at."""
 
     words: list[str]
@@ -20,25 +19,22 @@ class Read(NamedTuple):
     """Where each word stands, if the sentence was a string."""
 
 
-def read_sentence(sentence: Sentence) -> Read:
-    """A string is tokenised, a list of words is taken as it is."""
-    if isinstance(sentence, str):
-        tokens = tokenize(sentence)
-        words = [t.text for t in tokens]
-        return Read(words, pack(words), [(t.start, t.end) for t in tokens])
-    # The common case is checked by `pack`, which is quicker than looking at every word.
-    words = list(sentence) if type(sentence) is list else read_words([sentence])[0]
-    return Read(words, pack(words), None)
+def packed_sentence(sentence: Sentence) -> PackedSentence:
+    """A string is tokenized, a list of words is taken as it is."""
+    if type(sentence) is list:  # the common case: `pack` checks the words, and is quicker
+        return PackedSentence(list(sentence), pack(sentence), None)
+    read = read_sentence(sentence, 0)
+    return PackedSentence(read.words, pack(read.words), read.spans)
 
 
-def read_all(sentences: object) -> Iterator[Read]:
+def packed_sentences(sentences: object) -> Iterator[PackedSentence]:
     """One after another; a complaint says which."""
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         read_words(sentences)  # says what is wrong
         return
     for position, sentence in enumerate(sentences):
         try:
-            read = read_sentence(sentence)
+            read = packed_sentence(sentence)
         except InputError as error:
             said = str(error).replace("Sentence 0", f"Sentence {position}", 1)
             raise InputError(said) from None

@@ -82,7 +82,7 @@ class AppendFile:
         self._waiting = bytearray()
 
 
-class Writer:
+class StoreWriter:
     """Holds the lock from its making to `close`; after an error it can only be closed."""
 
     def __init__(self, folder: Path):
@@ -112,7 +112,7 @@ class Writer:
         self.waiting_bytes = 0
         self._words = manifest.words
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> "StoreWriter":
         return self
 
     def __exit__(self, *_: object) -> None:

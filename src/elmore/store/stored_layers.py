@@ -1,0 +1,47 @@
+"""A store as a layer source: the vectors of sentences it has, without a model."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, overload
+
+from elmore.embedding import Embedding, Sentence
+from elmore.store.store import Store
+
+Item = TypeVar("Item")
+
+
+class StoredLayers:
+    """Stands wherever a model does that only reads sentences of this store; others are an error."""
+
+    def __init__(self, store: Store):
+        self.store = store
+
+    @property
+    def n_layers(self) -> int:
+        return self.store.n_layers
+
+    @property
+    def dim(self) -> int:
+        return self.store.dim
+
+    @property
+    def fingerprint(self) -> str:
+        return self.store.vectors_fingerprint
+
+    @property
+    def context_free(self) -> bool:
+        return self.store.context_free
+
+    @overload
+    def stream(self, items: Iterable[Sentence]) -> Iterator[Embedding]: ...
+
+    @overload
+    def stream(
+        self, items: Iterable[Item], *, key: Callable[[Item], Sentence]
+    ) -> Iterator[tuple[Item, Embedding]]: ...
+
+    def stream(
+        self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
+    ) -> Iterator[Any]:
+        """In input order."""
+        for item in items:
+            yield self.store[item] if key is None else (item, self.store[key(item)])
