@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 
 from elmore.demo.picture import (
-    COLOURS,
+    COLORS,
     CONTEXT,
     DOT,
     GREY,
@@ -85,7 +85,7 @@ def _dot(dot: Dot) -> str:
 
 def _mark(x: float, y: float, sense: int) -> str:
     """A circle, a square, a triangle."""
-    fill, r = f'fill="{COLOURS[sense]}"', DOT
+    fill, r = f'fill="{COLORS[sense]}"', DOT
     match sense:
         case 0:
             return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" {fill}/>'
@@ -109,6 +109,6 @@ def _sentences(picture: Picture) -> str:
     """All of them in full, for readers and for screens without a pointer."""
     parts = ["<dl>"]
     for i, name in enumerate(picture.legend):
-        parts.append(f'<dt style="color:{COLOURS[i]}">{escape(name.text)}</dt>')
+        parts.append(f'<dt style="color:{COLORS[i]}">{escape(name.text)}</dt>')
         parts += [f"<dd>{escape(d.use.sentence)}</dd>" for d in picture.dots if d.sense == i]
     return "\n".join([*parts, "</dl>"])

@@ -1,5 +1,5 @@
 """Where everything stands in a picture of one word's uses: without context on the left, where they
-are one point; in context on the right, coloured by sense. `html.py` and `png.py` only draw it.
+are one point; in context on the right, colored by sense. `html.py` and `png.py` only draw it.
 """
 
 # n uses of one word, D vector dim; places are in pixels from the top left corner
@@ -16,7 +16,7 @@ from elmore.uses.use import Use
 
 WIDTH, HEIGHT = 960, 470
 TITLE_SIZE, TEXT_SIZE, DOT = 17, 11, 5
-COLOURS = ("#0072b2", "#d55e00", "#009e73")
+COLORS = ("#0072b2", "#d55e00", "#009e73")
 """Okabe and Ito's, told apart by everyone; each sense has a shape of its own too."""
 GREY = "#808080"
 LEGEND_MARK = 12

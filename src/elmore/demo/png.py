@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmore.demo.picture import (
-    COLOURS,
+    COLORS,
     CONTEXT,
     DOT,
     GREY,
@@ -77,11 +77,11 @@ def _draw(axes: "Axes", picture: Picture) -> None:
     _panel(axes, CONTEXT, picture.context)
     _mark(axes, *STATIC.middle, "o", GREY)
     for dot in picture.dots:
-        _mark(axes, dot.x, dot.y, _MARKS[dot.sense], COLOURS[dot.sense])
+        _mark(axes, dot.x, dot.y, _MARKS[dot.sense], COLORS[dot.sense])
         side = "left" if dot.label.anchor == "start" else "right"
         _text(axes, dot.label.text, dot.label.x, dot.label.y, ha=side)
     for i, name in enumerate(picture.legend):
-        _mark(axes, name.x - LEGEND_MARK, name.y, _MARKS[i], COLOURS[i])
+        _mark(axes, name.x - LEGEND_MARK, name.y, _MARKS[i], COLORS[i])
         _text(axes, name.text, name.x, name.y)
 
 
@@ -91,8 +91,8 @@ def _panel(axes: "Axes", box: Box, title: str) -> None:
     axes.plot(corners, [box.top] * 2 + [box.bottom] * 2 + [box.top], color=_LINE, linewidth=0.8)
 
 
-def _mark(axes: "Axes", x: float, y: float, shape: str, colour: str) -> None:
-    axes.plot([x], [y], shape, color=colour, markersize=2 * DOT * _POINT, markeredgewidth=0)
+def _mark(axes: "Axes", x: float, y: float, shape: str, color: str) -> None:
+    axes.plot([x], [y], shape, color=color, markersize=2 * DOT * _POINT, markeredgewidth=0)
 
 
 def _text(axes: "Axes", text: str, x: float, y: float, size: float = TEXT_SIZE, **how: Any) -> None:

@@ -23,7 +23,7 @@ from elmore.files.stop_signals import StopSignals
 
 @dataclass(slots=True)
 class DumpProgress:
-    """How far a dump has come, for whoever shows it."""
+    """How far a dump has come."""
 
     lines: int = 0
     words: int = 0

@@ -109,7 +109,7 @@ class NpzWriter:
 
 
 class JsonlWriter:
-    """A JSON object a line, floats as short as float32 allows."""
+    """One JSON object per line, floats as short as float32 allows."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file

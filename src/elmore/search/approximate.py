@@ -1,4 +1,4 @@
-"""Nearest uses among millions without looking at all of them: uses fall into cells round centres,
+"""Nearest uses among millions without looking at all of them: uses fall into cells around centers,
 and only the cells nearest to the query are searched, in few dimensions and eight bits. What is
 found is a list of candidates; the stored vectors decide.
 """
@@ -21,7 +21,7 @@ from elmore.search.vector_space import Query, equal_mix, one_layer
 from elmore.uses.geometry import unit
 
 LEAST_USES = 50_000
-"""Fewer are scanned one and all in the same time."""
+"""Fewer are compared one by one in the same time."""
 _DIM = 128
 _PROBES = 128  # cells looked at
 _TRAINING_USES_A_CELL = 40

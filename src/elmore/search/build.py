@@ -30,7 +30,7 @@ from elmore.search.manifest import (
     write_manifest,
 )
 from elmore.search.sampling import COUNTS, WORDS, UsePlan, WordChoice, choose_words, read_counts
-from elmore.search.vector_space import CENTRE, read_vector_space
+from elmore.search.vector_space import CENTER, read_vector_space
 from elmore.store.keep import KeepProjection, keep_of
 from elmore.store.precision import PRECISIONS, Precision
 from elmore.store.words import pack, packed_sentences
@@ -89,7 +89,7 @@ def build(
             "The corpus can be read only once, but a build reads it twice; give a list, or an "
             "object whose __iter__ begins anew."
         )
-    faiss()  # better missed now than when hours have passed
+    faiss()  # an error now, if it is missing, and not after hours
     progress = _Progress(watch)
     if path.exists():
         _check_same(path, source, config)
@@ -141,14 +141,14 @@ def _create(
     if not counts:
         raise InputError("The corpus has no words.")
     chosen = choose_words(counts, config.words)
-    centre = _centre(source, sample, manifest, counts)
+    center = _center(source, sample, manifest, counts)
     manifest = manifest.model_copy(
         update={"listed_words": len(chosen), "reading": Reading(of=progress.now.sentences)}
     )
     with atomic_folder(path) as folder:
         (folder / WORDS).write_bytes(pack(list(chosen)))
         (folder / COUNTS).write_bytes(np.array(list(chosen.values()), np.int64).tobytes())
-        (folder / CENTRE).write_bytes(centre.tobytes())
+        (folder / CENTER).write_bytes(center.tobytes())
         write_manifest(folder, manifest)
 
 
@@ -193,7 +193,7 @@ def _count(corpus: Iterable[Sentence], progress: _Progress) -> tuple[Counter[str
     return counts, sample
 
 
-def _centre(
+def _center(
     source: LayerSource, sample: list[list[str]], manifest: Manifest, counts: Counter[str]
 ) -> Vectors:
     """The mean of each kept layer, (K, D), a word counted at most `max_uses` times."""

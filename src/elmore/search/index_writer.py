@@ -152,7 +152,7 @@ class IndexWriter:
         self.commit(segments=tuple(states))
 
     def _sweep(self) -> None:
-        """Take away what was being written when somebody was stopped, or is no longer needed."""
+        """Remove what an interrupted writer left, and what is no longer needed."""
         states = self.manifest.segments
         known = {state.name for state in states} | {deleted_name(state) for state in states}
         known.add(self.manifest.approximate or "")

@@ -90,8 +90,8 @@ def _write_texts(folder: Path, texts: Iterable[bytes]) -> None:
 
 
 def _write_vectors(folder: Path, blocks: Iterable[Stored]) -> None:
-    """A file a layer, by write and not through memory: a full disk is then an error and not the
-    end of the process."""
+    """One file per layer, by write and not through a memory map: a full disk is then an error and
+    does not kill the process."""
     files: dict[str, IO[bytes]] = {}
     try:
         for values, scales in blocks:

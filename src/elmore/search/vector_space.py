@@ -15,7 +15,7 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.search.manifest import Manifest
 from elmore.uses.geometry import unit
 
-CENTRE = "centre.bin"
+CENTER = "centre.bin"
 
 Layer = int | Literal["mix"] | Sequence[float]
 """A layer's number, the equal mix of what is kept, or a weight for each kept layer."""
@@ -26,24 +26,24 @@ class VectorSpace:
     """From a model's layers to the vectors of an index."""
 
     keep: LayerChoice
-    centre: Vectors  # (K, D)
+    center: Vectors  # (K, D)
     n_layers: int
     """Of the model."""
 
     def kept(self, layers: Vectors) -> Vectors:
         """(L, n, D) -> (K, n, D)."""
-        return self.keep.select(layers) - self.centre[:, None]
+        return self.keep.select(layers) - self.center[:, None]
 
     def query(self, layers: Vectors, layer: Layer) -> "Query":
         """Of one word's layers, (L, D)."""
-        shape = (self.n_layers, self.centre.shape[1])
+        shape = (self.n_layers, self.center.shape[1])
         if layers.shape != shape:
             raise InputError(f"The vectors of a word are {layers.shape}; expected {shape}.")
         return Query(self.kept(layers[:, None])[:, 0], self.weights(layer))
 
     def weights(self, layer: Layer) -> Vectors:
         """How much each kept layer counts, (K,)."""
-        n_kept = len(self.centre)
+        n_kept = len(self.center)
         if isinstance(layer, str):
             if layer != "mix":
                 raise ConfigError(f"layer is {layer!r}; expected a number, 'mix' or weights.")
@@ -71,7 +71,7 @@ class VectorSpace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A word to find neighbours of, and how much each of its layers counts."""
+    """A word to find neighbors of, and how much each of its layers counts."""
 
     kept: Vectors  # (K, D)
     weights: Vectors  # (K,)
@@ -93,10 +93,10 @@ def one_layer(place: int, n_kept: int) -> Vectors:
 
 def read_vector_space(folder: Path, manifest: Manifest) -> VectorSpace:
     shape = (manifest.n_kept, manifest.dim)
-    data = (folder / CENTRE).read_bytes()
+    data = (folder / CENTER).read_bytes()
     if len(data) != 4 * shape[0] * shape[1]:
         raise FormatError(
-            f"{folder / CENTRE}: {len(data)} bytes; expected {shape} float32 numbers."
+            f"{folder / CENTER}: {len(data)} bytes; expected {shape} float32 numbers."
         )
-    centre = np.frombuffer(data, np.float32).reshape(shape)
-    return VectorSpace(manifest.keep, centre, manifest.n_layers)
+    center = np.frombuffer(data, np.float32).reshape(shape)
+    return VectorSpace(manifest.keep, center, manifest.n_layers)

@@ -33,7 +33,7 @@ def create_app(
     name: str = "elmore",
     config: ServeConfig | None = None,
 ) -> FastAPI:
-    """Everything `elmore serve` serves; without an index there are no neighbours and no senses."""
+    """Everything `elmore serve` serves; without an index there are no neighbors and no senses."""
     if index is not None:
         index.check_model(embedder)
     server = Server(embedder, index, name, config or ServeConfig())

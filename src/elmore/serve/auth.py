@@ -26,5 +26,5 @@ class Lock:
 
 
 def _digest(key: SecretStr) -> bytes:
-    """Of its bytes as the environment has them; spaces around it are nobody's intention."""
+    """Of its bytes as the environment has them; spaces around it are removed."""
     return sha256(key.get_secret_value().strip().encode("utf-8", "surrogateescape")).digest()

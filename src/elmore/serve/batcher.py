@@ -1,6 +1,6 @@
 """Requests that arrive together share a batch. One thread runs the model; while it computes, more
 requests gather, and all of them, up to a number of words, are the next batch. A request that comes
-when the model is idle starts at once: nobody waits for company.
+when the model is idle starts at once: it does not wait for others.
 """
 
 # L layers, n words, D vector dim
@@ -51,7 +51,7 @@ class Batcher:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """The batch at work is finished, and nobody is left waiting."""
+        """The current batch is finished; requests that wait are canceled."""
         for job in self._jobs:
             job.done.cancel()
         self._stopping = True
@@ -108,7 +108,7 @@ class Batcher:
             _answer(job, [next(found) for _ in job.sentences])
 
     async def _compute_apart(self, batch: list[_Job], error: Exception) -> None:
-        """What fails in company fails alone, or not at all: nobody pays for a batch-mate."""
+        """Each job again by itself, so that one bad request does not fail the others."""
         for job in batch:
             try:
                 alone = await self._in_thread(job.sentences) if len(batch) > 1 else error

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from elmore.config import Foreign, Frozen
 
 MAX_K = 100
-MAX_WEIGHT = 1000.0  # far above any learnt share, and far below what float32 can multiply
+MAX_WEIGHT = 1000.0  # far above any learned share, and far below what float32 can multiply
 
 
 def _text(value: str) -> str:
@@ -45,7 +45,7 @@ WHOLE = BeforeValidator(_whole)  # behind the bounds: before them it would hide 
 Text = Annotated[str, AfterValidator(_text)]
 Sentence = Annotated[
     str | list[str],
-    Field(description="A text to be tokenised, or its words."),
+    Field(description="A text to be tokenized, or its words."),
     BeforeValidator(_sentence),
 ]
 Weight = Annotated[float, Field(ge=-MAX_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]

@@ -20,7 +20,7 @@ router = APIRouter()
 async def neighbors(
     request: Request, asked: NeighborsRequest, server: TheServer
 ) -> NeighborsAnswer:
-    """The indexed uses that are most like a word in a sentence, and its static neighbours."""
+    """The indexed uses that are most like a word in a sentence, and its static neighbors."""
     searching = _searching(server)
     (read,) = reads = await server.read([asked.sentence])
     if asked.position >= len(read.words):

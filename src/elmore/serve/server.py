@@ -20,7 +20,7 @@ from elmore.serve.problems import RefusedError
 from elmore.serve.texts import read_all
 
 T = TypeVar("T")
-_CLIENT_GONE = 499  # nobody sees it but the metrics
+_CLIENT_GONE = 499  # only the metrics see it
 
 
 class Server:
@@ -62,7 +62,7 @@ class Server:
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for it as long as somebody waits for the answer; otherwise it is taken back."""
+    """Wait for it as long as the client is connected; otherwise cancel it."""
     task = asyncio.create_task(work)
     gone = asyncio.create_task(_gone(request))
     try:

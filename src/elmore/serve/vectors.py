@@ -80,7 +80,7 @@ def npy_pieces(layers: Sequence[Vectors], dim: int, n_layers: int) -> Iterator[b
 
 
 def npz_pieces(layers: Sequence[Vectors]) -> Iterator[bytes]:
-    """An array a sentence, named "0", "1", …, as `elmore embed` writes them."""
+    """One array per sentence, named "0", "1", …, as `elmore embed` writes them."""
     file = io.BytesIO()
     arrays: dict[str, Any] = {str(i): vectors for i, vectors in enumerate(layers)}
     np.savez(file, **arrays)

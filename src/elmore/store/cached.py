@@ -51,7 +51,7 @@ class CachedEmbedder:
     def embed(
         self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
     ) -> list[Embedding]:
-        """As `Embedder.embed`. While somebody else writes to the store, or where it may only be
+        """As `Embedder.embed`. While another process writes to the store, or where it may only be
         read, new vectors are given but not kept."""
         return self._embed(list(read_sentences(sentences)), batch_words)
 

@@ -1,4 +1,4 @@
-"""A store as files that others read: AllenNLP's HDF5, and Arrow or Parquet with a row a word."""
+"""A store as files for others: AllenNLP's HDF5, and Arrow or Parquet with one row per word."""
 
 # K kept layers, n words, D vector dim
 import json
@@ -37,7 +37,7 @@ def export(store: Store, target: str | Path, watch: ExportWatch = lambda _: None
 
 
 def export_hdf5(store: Store, target: Path, watch: ExportWatch = lambda _: None) -> None:
-    """AllenNLP's layout: a dataset a sentence, in the order of storing, and `sentence_to_index`.
+    """AllenNLP's layout: one dataset per sentence, in stored order, and `sentence_to_index`.
 
     Layers are (K, n, D); an average, a mix or a projection is (n, D), as AllenNLP's --average.
     """
@@ -55,7 +55,7 @@ def export_hdf5(store: Store, target: Path, watch: ExportWatch = lambda _: None)
 
 
 def export_arrow(store: Store, target: Path, watch: ExportWatch = lambda _: None) -> None:
-    """A row a word: sentence, position, word, and a column of vectors a layer."""
+    """One row per word: sentence, position, word, and a column of vectors per layer."""
     pa = _pyarrow()
     names = _columns(store)
     vector = pa.list_(pa.float32(), store.dim)

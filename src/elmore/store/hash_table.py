@@ -50,7 +50,7 @@ def find(table: Any, records: Any, n_records: int, key: bytes) -> int | None:
 
 def build(records: Any, n_records: int) -> Table:
     """The table of all records at once. Taken in the order of where they would like to be, each
-    gets that place or the one after its neighbour's."""
+    gets that place or the one after its neighbor's."""
     n_slots = slots_for(n_records)
     table = np.zeros(n_slots, np.uint64)
     keys = np.frombuffer(records, KEYS, n_records)

@@ -1,5 +1,5 @@
 """Vectors as bytes and back. int8 gives every word of every layer a scale of its own, the largest
-of its numbers / 127, so that one loud word does not blur its neighbours.
+of its numbers / 127, so that one word with large numbers does not make the others imprecise.
 """
 
 # K kept layers, n words, D vector dim
@@ -112,7 +112,7 @@ def _check_finite(values: Tensor, precision: str, most: str) -> None:
 
 
 def as_tensor(data: Any) -> Tensor:
-    """Bytes as a tensor that shares their memory; nobody here writes to it, so torch's warning
+    """Bytes as a tensor that shares their memory; nothing here writes to it, so torch's warning
     about memory that cannot be written is beside the point."""
     if len(data) == 0:
         return torch.empty(0, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""The one writer. Sentences are appended to files that nobody reads beyond what the manifest says;
+"""The one writer. Sentences are appended to files that are not read beyond what the manifest says;
 a commit makes sure the disk has them and then replaces the manifest. Whatever happens before that
 moment, a kill, a power cut, a full disk, leaves the store as the last commit left it.
 """
