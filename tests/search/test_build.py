@@ -11,6 +11,7 @@ import pytest
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.lock import BusyError
 from elmore.search import build as building
+from elmore.search import corpus_embedding
 from elmore.search.index import Index
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import MANIFEST
@@ -37,7 +38,7 @@ def contents(index: Index) -> list[tuple[tuple[str, ...], int, bytes]]:
 
 @pytest.fixture
 def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "COMMIT_BYTES", 6 * 5 * D * 4)  # every few sentences
+    monkeypatch.setattr(corpus_embedding, "COMMIT_BYTES", 6 * 5 * D * 4)  # every few sentences
 
 
 def test_each_word_has_its_uses_up_to_the_most(tmp_path: Path):
@@ -85,7 +86,7 @@ def test_many_commits_make_the_index_that_one_makes(
 
 
 def test_a_repeated_sentence_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(building, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(corpus_embedding, "COMMIT_BYTES", 1)
     index = build(tmp_path / "i", [["a", "b", "a"], ["c"], ["a", "b", "a"]])
     assert index.n_sentences == 2
     assert [use.position for use in index.uses("a")] == [0, 2]

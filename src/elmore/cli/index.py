@@ -23,7 +23,7 @@ from elmore.errors import InputError
 from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
-    from elmore.search.build import BuildProgress
+    from elmore.search.corpus_embedding import BuildProgress
 
 
 def index(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from elmore.embedder import LayerSource
 from elmore.embedding import Sentence
-from elmore.search.build import COMMIT_BYTES
+from elmore.search.corpus_embedding import COMMIT_BYTES
 from elmore.search.index_writer import IndexWriter
 from elmore.search.sampling import read_counts
 from elmore.search.vector_space import read_vector_space

@@ -4,23 +4,20 @@ build that was stopped goes on where it was. In the end the uses of each word ar
 
 # K kept layers, n words, D vector dim
 import random
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 
 from elmore.embedder import LayerSource
-from elmore.embedding import Embedding, Sentence, Vectors
+from elmore.embedding import Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_folder
-from elmore.files.stop_signals import StopSignals
 from elmore.search.approximate import approximate, faiss, is_finished
 from elmore.search.compact import compact
+from elmore.search.corpus_embedding import BuildReport, BuildWatch, CorpusEmbedding
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import (
     Manifest,
@@ -29,41 +26,16 @@ from elmore.search.manifest import (
     read_manifest,
     write_manifest,
 )
-from elmore.search.sampling import COUNTS, WORDS, UsePlan, WordChoice, choose_words, read_counts
-from elmore.search.vector_space import CENTER, read_vector_space
+from elmore.search.sampling import COUNTS, WORDS, WordChoice, choose_words
+from elmore.search.vector_space import CENTER
 from elmore.store.keep import KeepProjection, keep_of
 from elmore.store.precision import PRECISIONS, Precision
 from elmore.store.words import pack, packed_sentences
-from elmore.uses.context_free import stream_with_static
 
-COMMIT_BYTES = 128_000_000
-"""Of vectors in memory, and what a kill would lose."""
-COMMIT_SECONDS = 60.0
-_SHOW_SECONDS = 0.2
 _SAMPLE_SENTENCES = 1000
 
 Keeping = int | str
 """A layer's number, "mix" for the mean of all layers, "all", or what a store calls `keep`."""
-
-
-@dataclass(slots=True)
-class BuildProgress:
-    """How far a build has come."""
-
-    stage: str = "counting"
-    """counting, embedding, grouping, and then approximating"""
-    read: int = 0
-    """Sentences of the corpus."""
-    sentences: int = 0
-    """Those in it, once they are counted."""
-    words: int = 0
-    """Embedded in this run."""
-    uses: int = 0
-    """Kept in this run."""
-    seconds: float = 0.0
-
-
-BuildWatch = Callable[[BuildProgress], None]
 
 
 class BuildConfig(NamedTuple):
@@ -90,40 +62,19 @@ def build(
             "object whose __iter__ begins anew."
         )
     faiss()  # an error now, if it is missing, and not after hours
-    progress = _Progress(watch)
+    progress = BuildReport(watch)
     if path.exists():
         _check_same(path, source, config)
     else:
         _create(corpus, source, path, config, progress)
     with IndexWriter(path) as writer:
         if not writer.manifest.reading.complete:
-            _Filling(writer, source, progress).run(corpus)
+            CorpusEmbedding(writer, source, progress).run(corpus)
         progress.enter("grouping")
         compact(writer)
         progress.enter("approximating")
         approximate(writer)
         progress.show()
-
-
-class _Progress:
-    """Tells of the progress, not too often."""
-
-    def __init__(self, watch: BuildWatch):
-        self.now, self._watch = BuildProgress(), watch
-        self._begin = self._shown = monotonic()
-
-    def enter(self, stage: str) -> None:
-        self.now.stage = stage
-        self.show()
-
-    def show_sometimes(self) -> None:
-        if monotonic() - self._shown > _SHOW_SECONDS:
-            self.show()
-
-    def show(self) -> None:
-        self._shown = monotonic()
-        self.now.seconds = self._shown - self._begin
-        self._watch(self.now)
 
 
 # A new index --------------------------------------------------------------------------------------
@@ -134,7 +85,7 @@ def _create(
     source: LayerSource,
     path: Path,
     config: BuildConfig,
-    progress: _Progress,
+    progress: BuildReport,
 ) -> None:
     manifest = _manifest(source, config)
     counts, sample = _count(corpus, progress)
@@ -176,7 +127,9 @@ def _as_stores_say(keep: Keeping) -> str:
     return "average" if keep == "mix" else str(keep)
 
 
-def _count(corpus: Iterable[Sentence], progress: _Progress) -> tuple[Counter[str], list[list[str]]]:
+def _count(
+    corpus: Iterable[Sentence], progress: BuildReport
+) -> tuple[Counter[str], list[list[str]]]:
     """How often each word occurs, and a sample of the sentences."""
     counts: Counter[str] = Counter()
     sample: list[list[str]] = []
@@ -220,87 +173,3 @@ def _check_same(path: Path, source: LayerSource, config: BuildConfig) -> None:
                 f"{path}: a build that was stopped has {name} {before}, not {now}; go on with "
                 "what it was begun with, or choose another name."
             )
-
-
-# Embedding ----------------------------------------------------------------------------------------
-
-
-class _Planned(NamedTuple):
-    """A sentence with uses to keep."""
-
-    words: list[str]
-    packed: bytes
-    positions: list[int]
-    reading: Reading
-    """How far the corpus has been read once this sentence is in the index."""
-
-
-class _Filling:
-    """Embeds the sentences that have uses to keep, from where the last commit was."""
-
-    def __init__(self, writer: IndexWriter, source: LayerSource, progress: _Progress):
-        self.writer, self.source, self.progress = writer, source, progress
-        self.space = read_vector_space(writer.folder, writer.manifest)
-        self.done = self.read = writer.manifest.reading
-        self.pending, self.last = writer.pending(), monotonic()
-        progress.now.sentences = self.done.of
-
-    def run(self, corpus: Iterable[Sentence]) -> None:
-        self.progress.enter("embedding")
-        stream = stream_with_static(
-            self.source,
-            self._planned(corpus),
-            words=lambda planned: planned.words,
-            positions=lambda planned: planned.positions,
-        )
-        with StopSignals() as stop:
-            while True:
-                try:
-                    with stop.allowed():
-                        found = next(stream, None)
-                except BaseException as error:
-                    self._commit(self.done)
-                    error.add_note("What was computed is kept: run it again to go on.")
-                    raise
-                if found is None:
-                    break
-                self._take(*found)
-            self._commit(self.read.model_copy(update={"complete": True}))
-
-    def _planned(self, corpus: Iterable[Sentence]) -> Iterator[_Planned]:
-        plan = UsePlan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
-        before, number, crc = self.done, 0, 0
-        for read in packed_sentences(corpus):
-            number, crc = number + 1, zlib.crc32(read.packed, crc)
-            positions = plan.positions(read.words)
-            if number <= before.sentences:
-                if number == before.sentences and crc != before.crc32:
-                    raise self._other_corpus()
-                continue
-            self.read = Reading(sentences=number, crc32=crc, of=before.of)
-            if positions:
-                yield _Planned(read.words, read.packed, positions, self.read)
-        if number < before.sentences:
-            raise self._other_corpus()
-
-    def _take(self, planned: _Planned, embedding: Embedding, static: Vectors) -> None:
-        words, packed, positions, self.done = planned
-        kept = self.space.kept(embedding.layers[:, positions])  # (K, m, D)
-        self.pending.add(words, packed, positions, kept, static)
-        now = self.progress.now
-        now.read = self.done.sentences
-        now.words += len(words)
-        now.uses += len(positions)
-        self.progress.show_sometimes()
-        if self.pending.n_bytes >= COMMIT_BYTES or monotonic() - self.last > COMMIT_SECONDS:
-            self._commit(self.done)
-
-    def _commit(self, reading: Reading) -> None:
-        self.writer.add(self.pending, reading=reading)
-        self.pending, self.last = self.writer.pending(), monotonic()
-
-    def _other_corpus(self) -> InputError:
-        return InputError(
-            f"{self.writer.folder}: the build was stopped after {self.done.sentences:,} sentences, "
-            "and this corpus does not begin with them; give the corpus it was begun with."
-        )

@@ -17,8 +17,9 @@ from elmore.search import build
 from elmore.search.add import add
 from elmore.search.answers import Neighbor, Senses, StaticNeighbor, WordMap
 from elmore.search.approximate import approximate
-from elmore.search.build import BuildConfig, BuildWatch, Keeping
+from elmore.search.build import BuildConfig, Keeping
 from elmore.search.compact import compact
+from elmore.search.corpus_embedding import BuildWatch
 from elmore.search.index_snapshot import IndexSnapshot
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Manifest, ModelSource

@@ -1,5 +1,5 @@
-"""All layers of a word in a few numbers: principal components of the layers laid end to end. They are
-learned from a sample; what comes back is the nearest that so many numbers can hold.
+"""All layers of a word in a few numbers: principal components of the layers laid end to end, from
+a sample of words. What comes back is the nearest that so many numbers can hold.
 """
 
 # L layers, n words, D vector dim, N numbers kept
