@@ -3,8 +3,9 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +23,19 @@ def word_vector(word: str) -> npt.NDArray[np.float32]:
 class WordBefore:
     """Counts the sentences it is asked for."""
 
-    n_layers, dim = 2, D
+    n_layers, dim, fingerprint, context_free = 2, D, "", True
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
 
-    def stream(self, sentences: Iterable[Sequence[str]]) -> Iterator[Embedding]:
-        for words in sentences:
+    def stream(self, items: Iterable[Any], *, key: Callable[[Any], Any]) -> Iterator[Any]:
+        for item in items:
+            words = key(item)
             self.asked.append(tuple(words))
             own = [word_vector(word) for word in words]
             before = [word_vector(word) for word in ("", *words)][: len(words)]
-            yield Embedding(list(words), np.array([own, before]).reshape(2, len(words), D))
+            layers = np.array([own, before]).reshape(2, len(words), D)
+            yield item, Embedding(list(words), layers)
 
 
 def write_semcor(path: Path, sentences: Sequence[Sequence[tuple[str, str | None]]]) -> Path:

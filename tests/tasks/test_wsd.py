@@ -5,8 +5,9 @@ import json
 import lzma
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -193,10 +194,12 @@ def test_without_vectors_every_way_is_the_first_sense_as_counted_straight_from_t
 class Nothing:
     """Zeros for every word."""
 
-    n_layers, dim = 1, 1
+    n_layers, dim, fingerprint, context_free = 1, 1, "", True
 
-    def stream(self, sentences: Iterable[Sequence[str]]) -> Iterator[Embedding]:
-        return (Embedding(list(s), np.zeros((1, len(s), 1), np.float32)) for s in sentences)
+    def stream(self, items: Iterable[Any], *, key: Callable[[Any], Any]) -> Iterator[Any]:
+        for item in items:
+            words = list(key(item))
+            yield item, Embedding(words, np.zeros((1, len(words), 1), np.float32))
 
 
 def _gold(folder: Path) -> dict[str, list[str]]:

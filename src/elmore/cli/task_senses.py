@@ -4,7 +4,7 @@ One table, a row for each layer and rule; `--json` has it with every digit.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +14,7 @@ from elmore.cli.options import Cache, Quiet
 from elmore.cli.progress import counting_bar
 
 if TYPE_CHECKING:
-    from elmore.embedding import Embedding
-    from elmore.uses.use_vectors import LayerEncoder
+    from elmore.embedder import LayerSource
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
 Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]
@@ -97,7 +96,7 @@ def probes(
     _tell(found.table(), output)
 
 
-def _layers(source: str, cache: Path | None) -> "LayerEncoder":
+def _layers(source: str, cache: Path | None) -> "LayerSource":
     """All layers of a model, kept if asked; or static vectors as layers."""
     from elmore.embedder import Embedder
     from elmore.errors import ConfigError
@@ -120,18 +119,26 @@ def _layers(source: str, cache: Path | None) -> "LayerEncoder":
 class _Heard:
     """Layers as they come, and of the words that pass by those that the model cannot read whole."""
 
-    def __init__(self, name: str, layers: "LayerEncoder"):
+    def __init__(self, name: str, layers: "LayerSource"):
         self.name, self.layers = name, layers
         self.n_layers, self.dim = layers.n_layers, layers.dim
+        self.context_free = layers.context_free
         self.words: set[str] = set()
 
-    def stream(self, sentences: Iterable[Sequence[str]]) -> "Iterator[Embedding]":
-        return self.layers.stream(self._hear(sentences))
+    @property
+    def fingerprint(self) -> str:
+        return self.layers.fingerprint
 
-    def _hear(self, sentences: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-        for words in sentences:
-            self.words.update(words)
-            yield words
+    def stream(
+        self, items: Iterable[Any], *, key: Callable[[Any], Sequence[str]] | None = None
+    ) -> Iterator[Any]:
+        heard = self._hear(items, key or (lambda item: item))
+        return self.layers.stream(heard) if key is None else self.layers.stream(heard, key=key)
+
+    def _hear(self, items: Iterable[Any], key: Callable[[Any], Sequence[str]]) -> Iterator[Any]:
+        for item in items:
+            self.words.update(key(item))
+            yield item
 
     def tell(self, quiet: bool) -> None:
         from elmore.embedder import Embedder

@@ -1,12 +1,10 @@
 """A store as a layer source: the vectors of sentences it has, without a model."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar, overload
+from typing import Any
 
-from elmore.embedding import Embedding, Sentence
+from elmore.embedding import Sentence
 from elmore.store.store import Store
-
-Item = TypeVar("Item")
 
 
 class StoredLayers:
@@ -30,14 +28,6 @@ class StoredLayers:
     @property
     def context_free(self) -> bool:
         return self.store.context_free
-
-    @overload
-    def stream(self, items: Iterable[Sentence]) -> Iterator[Embedding]: ...
-
-    @overload
-    def stream(
-        self, items: Iterable[Item], *, key: Callable[[Item], Sentence]
-    ) -> Iterator[tuple[Item, Embedding]]: ...
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None

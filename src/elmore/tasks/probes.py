@@ -16,12 +16,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.embedder import LayerSource
 from elmore.tasks.readers.columns import TaggedSentence
 from elmore.tasks.readers.conllu import read_conllu
 from elmore.tasks.wsd import DEV, WsdReport, wsd
 from elmore.uses.use import Use
 from elmore.uses.use_vectors import (
-    LayerEncoder,
     SentenceWatch,
     unwatched,
     use_vectors,
@@ -81,7 +81,7 @@ class ProbeReport:
 
 
 def probe(
-    encoder: LayerEncoder,
+    encoder: LayerSource,
     treebank: tuple[str | Path, str | Path],
     semcor: Sequence[str | Path],
     sets: Sequence[str | Path],
@@ -97,7 +97,7 @@ def probe(
 
 
 def probe_pos(
-    encoder: LayerEncoder,
+    encoder: LayerSource,
     train: Sequence[TaggedSentence],
     test: Sequence[TaggedSentence],
     *,

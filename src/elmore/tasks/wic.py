@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.embedder import LayerSource
 from elmore.errors import InputError
 from elmore.tasks.readers.wic import read_wic
 from elmore.uses.geometry import unit
 from elmore.uses.use_vectors import (
     Half,
-    LayerEncoder,
     SentenceWatch,
     unwatched,
     use_vectors,
@@ -75,7 +75,7 @@ class WicReport:
 
 
 def wic(
-    encoder: LayerEncoder,
+    encoder: LayerSource,
     train: Sequence[str | Path],
     test: str | Path,
     *,

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from elmore.embedder import LayerSource
 from elmore.errors import ConfigError, InputError
 from elmore.tasks.nearest_sense import RULES, ambiguous, answers
 from elmore.tasks.readers.raganato import (
@@ -23,7 +24,7 @@ from elmore.tasks.readers.raganato import (
 from elmore.tasks.readers.semcor import read_semcor
 from elmore.tasks.scorers.raganato import SenseScore, score_senses
 from elmore.uses.use import Use
-from elmore.uses.use_vectors import LayerEncoder, SentenceWatch, unwatched, use_vectors, views
+from elmore.uses.use_vectors import SentenceWatch, unwatched, use_vectors, views
 
 DEV = "semeval2007"
 FIRST_SENSE = "first sense"
@@ -76,7 +77,7 @@ class WsdReport:
 
 
 def wsd(
-    encoder: LayerEncoder,
+    encoder: LayerSource,
     semcor: Sequence[str | Path],
     sets: Sequence[str | Path],
     *,
@@ -163,7 +164,7 @@ def _scores(
 
 
 def _answer(
-    encoder: LayerEncoder,
+    encoder: LayerSource,
     senses: dict[Lemma, list[str]],
     known: list[SenseSentence],
     asked: list[SenseSentence],

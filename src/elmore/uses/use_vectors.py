@@ -3,14 +3,13 @@ stay in memory, at half precision.
 """
 
 # L layers, n words of a sentence, N uses, D vector dim
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding import Embedding
+from elmore.embedder import LayerSource
 from elmore.uses.use import Use
 
 Half = NDArray[np.float16]
@@ -23,32 +22,18 @@ AVERAGE = "average"
 ALL_ROWS = slice(None)
 
 
-class LayerEncoder(Protocol):
-    """Anything that gives layers (L, n, D) for lists of words, in order."""
-
-    @property
-    def n_layers(self) -> int: ...
-
-    @property
-    def dim(self) -> int: ...
-
-    def stream(self, sentences: Iterable[Sequence[str]]) -> Iterator[Embedding]: ...
-
-
 def unwatched(done: int, of: int) -> None:
     """Nobody looks."""
 
 
-def use_vectors(
-    source: LayerEncoder, uses: Sequence[Use], watch: SentenceWatch = unwatched
-) -> Half:
+def use_vectors(source: LayerSource, uses: Sequence[Use], watch: SentenceWatch = unwatched) -> Half:
     """Every layer of every use, in order, (L, N, D); of several words, their mean. Consecutive uses
     that share their list of words are one sentence."""
     sentences = [list(same) for _, same in groupby(uses, key=lambda use: id(use.words))]
     kept = np.empty((source.n_layers, len(uses), source.dim), np.float16)
     row = 0
-    embeddings = source.stream(same[0].words for same in sentences)
-    for done, (same, embedding) in enumerate(zip(sentences, embeddings, strict=True), start=1):
+    embedded = source.stream(sentences, key=lambda same: same[0].words)
+    for done, (same, embedding) in enumerate(embedded, start=1):
         for use in same:
             kept[:, row] = embedding.layers[:, slice(*use.span)].mean(axis=1)  # (L, D)
             row += 1

@@ -3,12 +3,14 @@ stands, and the mean of the words around it.
 """
 
 # n words of a sentence, D vector dim
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding import Embedding
+from elmore.embedder import in_windows
+from elmore.embedding import Embedding, ReadSentence, Sentence
 from elmore.models.static import StaticVectors
 
 WINDOW = 5
@@ -16,9 +18,10 @@ WINDOW = 5
 
 
 class StaticContext:
-    """Two layers: the word itself, and its neighbours without it."""
+    """Two layers: the word itself, and its neighbors without it."""
 
     n_layers = 2
+    context_free = True
 
     def __init__(self, vectors: StaticVectors, window: int = WINDOW):
         self.vectors, self.window = vectors, window
@@ -27,15 +30,23 @@ class StaticContext:
     def dim(self) -> int:
         return self.vectors.dim
 
-    def stream(self, sentences: Iterable[Sequence[str]]) -> Iterator[Embedding]:
-        """A word without a vector has zeros, and does not count as a neighbour."""
-        for words in sentences:
-            rows = [self.vectors.row(word) for word in words]
-            known = np.array([row is not None for row in rows], dtype=bool)
-            own = np.zeros((len(words), self.dim), np.float32)  # (n, D)
-            own[known] = self.vectors.vectors[[row for row in rows if row is not None]]
-            around = _around(own, known, self.window)
-            yield Embedding(list(words), np.stack([own, around]))
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.vectors.fingerprint} {self.window}"
+
+    def stream(
+        self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
+    ) -> Iterator[Any]:
+        """A word without a vector has zeros, and does not count as a neighbor."""
+        return in_windows(items, key, lambda sentences: [*map(self._embed, sentences)], 1, 1)
+
+    def _embed(self, sentence: ReadSentence) -> Embedding:
+        rows = [self.vectors.row(word) for word in sentence.words]
+        known = np.array([row is not None for row in rows], dtype=bool)
+        own = np.zeros((len(rows), self.dim), np.float32)  # (n, D)
+        own[known] = self.vectors.vectors[[row for row in rows if row is not None]]
+        around = _around(own, known, self.window)
+        return Embedding(sentence.words, np.stack([own, around]), sentence.spans)
 
 
 def _around(own: NDArray[np.float32], known: NDArray[np.bool_], window: int) -> NDArray[np.float32]:
