@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
-from elmore.embedding import Sentence, read_words
+from elmore.embedding import Sentence, read_inputs
 from elmore.engine.runner import Runner, is_plain, runner_for
 from elmore.errors import ConfigError
 from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.scalar_mix import ScalarMix
+from elmore.text.reader import Pair
 
 
 class TrainableLayers(nn.Module):
@@ -38,13 +39,13 @@ class TrainableLayers(nn.Module):
     def n_layers(self) -> int:
         return self.model.n_layers
 
-    def layers(self, sentences: Sequence[Sentence]) -> LayerStates:
+    def layers(self, inputs: Sequence[Sentence | Pair]) -> LayerStates:
         """Every layer, unmixed; gradients only where the model is being fine-tuned."""
-        words = read_words(sentences)
+        read = read_inputs(inputs)
         if (runner := self._runner()) is not None:
-            return LayerStates.padded(runner.embed(words), self.n_layers, self.dim)
+            return LayerStates.padded(runner.embed(read), self.n_layers, self.dim)
         with torch.set_grad_enabled(self._learns and torch.is_grad_enabled()):
-            states: LayerStates = self.model(self.reader.read(words))
+            states: LayerStates = self.model(self.reader.read(read))
         return states
 
     def _runner(self) -> Runner | None:

@@ -16,6 +16,7 @@ from pydantic import Field
 from elmore.config import Frozen
 from elmore.errors import ConfigError, InputError
 from elmore.nn.scalar_mix import ScalarMix
+from elmore.text.reader import Input, Pair
 from elmore.text.tokenize import tokenize
 
 Sentence = str | Sequence[str]
@@ -98,6 +99,12 @@ def read_sentences(sentences: object) -> Iterator[ReadSentence]:
 def read_words(sentences: object) -> list[list[str]]:
     """The words of every sentence."""
     return [read.words for read in read_sentences(sentences)]
+
+
+def read_inputs(inputs: object) -> list[Input]:
+    """The words of every sentence; pairs are taken as they are."""
+    found = enumerate(checked(inputs))
+    return [item if isinstance(item, Pair) else read_sentence(item, i).words for i, item in found]
 
 
 # Which layers -------------------------------------------------------------------------------------

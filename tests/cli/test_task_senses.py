@@ -87,8 +87,9 @@ def test_words_longer_than_the_model_reads_are_told(
         (tmp_path / f"{name}.data.txt").write_text(f"{PAIR.replace('.', 'x' * 70)}\n")
         (tmp_path / f"{name}.gold.txt").write_text("T\n")
     files = [f"--{name}={tmp_path / name}.data.txt" for name in ("train", "test")]
-    assert evaluate("wic", "--encoder", tiny_model, *files) == 0
-    assert f"1 different words are longer than {tiny_model} reads" in capsys.readouterr().err
+    for kept in ([], ["--cache", tmp_path / "kept"]):
+        assert evaluate("wic", "--encoder", tiny_model, *files, *kept) == 0
+        assert f"1 different words are longer than {tiny_model} reads" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
 from elmore.tasks.encoders.layer_sources import FrozenLayers, TunedLayers
 from elmore.tasks.encoders.source import batch_of
 from elmore.tasks.encoders.word_sources import OwnConfig, StaticWords, frequent_words
+from elmore.text.reader import Pair
 from tests.tasks.tiny_tasks import OWN, write_static
 
 SENTENCES = [("We", "met", "in", "Jordan"), ("x" * 300,), ("Mrs", "Jordan")]
@@ -187,7 +188,7 @@ def test_fine_tuning_gives_what_elmo_gives_and_frees_floors_from_the_top(tiny_mo
         encoder.begin_epoch(epoch)
         free.append([all(p.requires_grad for p in floor) for floor in source.floors])
     assert free == [[False] * 3, [True, False, False], [True, True, False], [True] * 3, [True] * 3]
-    assert source.floors[0][0] is next(source.elmo.model.context.layers[-1].parameters())
+    assert source.floors[0][0] is next(source.trainable.model.context.layers[-1].parameters())
     every = {id(p) for floor in source.floors for p in floor}
     assert every == {id(p) for p in encoder.tuned()}
     encoder(SENTENCES).vectors.sum().backward()
@@ -213,6 +214,18 @@ def test_words_longer_than_a_part_reads_are_counted(tiny_model: Path):
 def test_a_batch_of_nothing_but_empty_sentences_is_encoded(tiny_model: Path):
     for source in ("none", str(tiny_model)):
         assert build(source)([(), ()]).vectors.shape[:2] == (2, 0)
+
+
+def test_a_pair_is_encoded_as_the_words_of_both_texts(tiny_model: Path):
+    first, second = SENTENCES[0], SENTENCES[2]
+    encoder = build("none")
+    torch.testing.assert_close(
+        encoder([Pair(first, second)]).vectors, encoder([first + second]).vectors, rtol=0, atol=0
+    )
+    with pytest.raises(InputError, match="kept of single texts"):
+        build(str(tiny_model))([Pair(first, second)])
+    with pytest.raises(InputError, match="reads one text at a time"):
+        build(str(tiny_model), fine_tune=True)([Pair(first, second)])
 
 
 @pytest.mark.parametrize(

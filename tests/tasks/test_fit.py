@@ -102,14 +102,15 @@ def test_fine_tuning_moves_the_bilm_from_the_second_epoch_on(tmp_path: Path, tin
     def watch(now: EpochReport) -> None:
         if now.dev is not None:
             after = read_tensors(epochs(tmp_path / "run")[-1] / "model.safetensors")
-            bilm = {name for name in after if ".bilm." in name}
+            bilm = {name for name in after if ".trainable.model." in name}
             assert bilm
             moved[now.epoch] = {n for n in bilm if not torch.equal(after[n], before[n])}
             before.update(after)
 
     fitted = run(config, tmp_path / "run", report=watch)
     assert moved[1] == set()
-    assert {name.split(".bilm.")[1].split(".")[:3][-1] for name in moved[2]} == {"1"}  # the top one
+    layers = {name.split(".trainable.model.")[1].split(".")[2] for name in moved[2]}
+    assert layers == {"1"}  # the top one
     loaded = TaskModel.load(tmp_path / "run", device="cpu")
     assert loaded.predict(TEST) == fitted.model.predict(TEST)
 

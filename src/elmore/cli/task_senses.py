@@ -15,6 +15,7 @@ from elmore.cli.progress import counting_bar
 
 if TYPE_CHECKING:
     from elmore.embedder import LayerSource
+    from elmore.text.reader import Reader
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
 Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]
@@ -38,7 +39,7 @@ def wsd(
     from elmore.files.find_files import find_files
     from elmore.tasks.wsd import wsd as measure
 
-    vectors = _Heard(encoder, _layers(encoder, cache))
+    vectors = _Heard(encoder, *_layers(encoder, cache))
     with counting_bar(quiet) as watch:
         found = measure(vectors, find_files(semcor), find_files(sets), dev=dev, watch=watch)
     if found.unseen and not quiet:
@@ -65,7 +66,7 @@ def wic(
     from elmore.files.find_files import find_files
     from elmore.tasks.wic import wic as measure
 
-    vectors = _Heard(encoder, _layers(encoder, cache))
+    vectors = _Heard(encoder, *_layers(encoder, cache))
     with counting_bar(quiet) as watch:
         found = measure(vectors, find_files(train), test, watch=watch)
     vectors.tell(quiet)
@@ -87,7 +88,7 @@ def probes(
     from elmore.files.find_files import find_files
     from elmore.tasks.probes import probe
 
-    vectors = _Heard(encoder, _layers(encoder, cache))
+    vectors = _Heard(encoder, *_layers(encoder, cache))
     with counting_bar(quiet) as watch:
         found = probe(
             vectors, (train, test), find_files(semcor), find_files(sets), dev=dev, watch=watch
@@ -96,8 +97,8 @@ def probes(
     _tell(found.table(), output)
 
 
-def _layers(source: str, cache: Path | None) -> "LayerSource":
-    """All layers of a model, kept if asked; or static vectors as layers."""
+def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | None]":
+    """All layers of a model, kept if asked, and its reader; or static vectors as layers."""
     from elmore.embedder import Embedder
     from elmore.errors import ConfigError
     from elmore.models.static import StaticVectors
@@ -109,18 +110,19 @@ def _layers(source: str, cache: Path | None) -> "LayerSource":
     if source == NONE or "+" in source or source.startswith(STORE):
         raise ConfigError(f"encoder {source!r}: layers are asked of one model, or of glove:FILE.")
     if source.startswith(STATIC):
-        return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC))))
+        return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC)))), None
     embedder = Embedder.load(source)
     if cache is None:
-        return embedder
-    return CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)
+        return embedder, embedder.reader
+    cached = CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)
+    return cached, embedder.reader
 
 
 class _Heard:
     """Layers as they come, and of the words that pass by those that the model cannot read whole."""
 
-    def __init__(self, name: str, layers: "LayerSource"):
-        self.name, self.layers = name, layers
+    def __init__(self, name: str, layers: "LayerSource", reader: "Reader | None"):
+        self.name, self.layers, self.reader = name, layers, reader
         self.n_layers, self.dim = layers.n_layers, layers.dim
         self.context_free = layers.context_free
         self.words: set[str] = set()
@@ -141,11 +143,10 @@ class _Heard:
             yield item
 
     def tell(self, quiet: bool) -> None:
-        from elmore.embedder import Embedder
         from elmore.tasks.encoders.source import cut_words
 
-        if isinstance(self.layers, Embedder) and not quiet:
-            for note in cut_words(self.name, self.layers.reader, self.words):
+        if self.reader is not None and not quiet:
+            for note in cut_words(self.name, self.reader, self.words):
                 print(note, file=sys.stderr)
 
 

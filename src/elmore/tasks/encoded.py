@@ -9,8 +9,15 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from elmore.text.reader import Pair
+
 Words = tuple[str, ...]
-Input = Words
+Input = Words | Pair
+
+
+def words_of(item: Input) -> Sequence[str]:
+    """Of a pair, the words of both texts."""
+    return (*item.first, *item.second) if isinstance(item, Pair) else item
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.checkpoint import check_tensors
 from elmore.errors import InputError
-from elmore.tasks.encoded import Encoded, Input, Places, arrange
+from elmore.tasks.encoded import Encoded, Input, Places, arrange, words_of
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.length_batches import plain_batches
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
@@ -92,7 +92,7 @@ class TaskModel(nn.Module):
 
     def length(self, example: Any) -> int:
         """Words in the longest input of an example: its cost grows with them."""
-        return max(map(len, self.task.inputs(example)), default=0)
+        return max((len(words_of(item)) for item in self.task.inputs(example)), default=0)
 
     def _encode(self, examples: Sequence[Any]) -> tuple[list[Encoded], Places]:
         inputs = [self.task.inputs(example) for example in examples]

@@ -29,7 +29,7 @@ MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progre
 FORMAT, VERSION = "elmore task", 2
 
 # What tensors were called in folders of version 1.
-RENAMED = {".elmo.bilm.": ".elmo.model.", "encoder.parts.": "encoder.sources."}
+RENAMED = {".elmo.bilm.": ".trainable.model.", "encoder.parts.": "encoder.sources."}
 
 M = TypeVar("M", bound=BaseModel)
 

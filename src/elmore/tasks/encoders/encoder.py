@@ -18,7 +18,7 @@ from elmore.errors import ConfigError
 from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
-from elmore.tasks.encoded import Dims, Encoded, Input
+from elmore.tasks.encoded import Dims, Encoded, Input, words_of
 from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
 from elmore.tasks.encoders.layer_sources import FrozenLayers, Join, TunedLayers
 from elmore.tasks.encoders.source import LearnedMix, SourceOutput, VectorSource, batch_of
@@ -111,13 +111,13 @@ class Encoder(nn.Module):
 
     def notes(self, inputs: Iterable[Input]) -> tuple[str, ...]:
         """Words that are longer than a source reads, so that their ends are cut."""
-        words = {word for item in inputs for word in item}
+        words = {word for item in inputs for word in words_of(item)}
         return tuple(note for source in self.sources for note in source.notes(words))
 
 
 def own_words(config: EncoderConfig, inputs: Iterable[Input]) -> tuple[str, ...]:
     """The words of a training set that are seen often enough for vectors of their own."""
-    return frequent_words(inputs, config.own.min_count)
+    return frequent_words(map(words_of, inputs), config.own.min_count)
 
 
 def build_encoder(
@@ -146,10 +146,10 @@ def _pretrained(
         vectors = StaticVectors.load(Path(name.removeprefix(STATIC)))
         return StaticWords(name, vectors, words, tune=config.tune_static)
     if name.startswith(STORE):
-        kept = LayersInStore(Store.open(name.removeprefix(STORE)))
-        return FrozenLayers(name, config.join, kept, l2=config.mix_l2)
+        stored = LayersInStore(Store.open(name.removeprefix(STORE)))
+        return FrozenLayers(name, config.join, stored, l2=config.mix_l2)
     embedder = Embedder.load(name)
     if config.fine_tune:
         return TunedLayers(name, config.join, embedder, l2=config.mix_l2)
-    layers = LayersInMemory(embedder) if cache is None else LayersInStore.cached(embedder, cache)
-    return FrozenLayers(name, config.join, layers, l2=config.mix_l2)
+    kept = LayersInMemory(embedder) if cache is None else LayersInStore.cached(embedder, cache)
+    return FrozenLayers(name, config.join, kept, embedder, l2=config.mix_l2)

@@ -9,16 +9,15 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
-from elmore.embedder import Embedder
+from elmore.embedder import Embedder, LayerSource
 from elmore.embedding import Layers
 from elmore.errors import InputError
 from elmore.files.lock import BusyError
 from elmore.models.layers import LayerStates
 from elmore.store.store import MissingError, Store
-from elmore.tasks.encoded import Words
-from elmore.text.reader import Reader
+from elmore.tasks.encoded import Input, Words
+from elmore.text.reader import Pair
 
 _WAIT_SECONDS = 1.0
 
@@ -29,37 +28,31 @@ class KeptLayers(Protocol):
     n_layers: int
     dim: int
     fingerprint: str
-    n_parameters: int | None
-    """Of the model behind them; None where only its vectors are known."""
-    reader: Reader | None
-    """The model's."""
 
-    def prepare(self, sentences: Iterable[Words]) -> None: ...
-    def batch(self, sentences: Sequence[Words]) -> LayerStates: ...
+    def prepare(self, inputs: Iterable[Input]) -> None: ...
+    def batch(self, inputs: Sequence[Input]) -> LayerStates: ...
 
 
 class LayersInMemory:
     """Kept as float16, as a store would, so that a run gives the same numbers with and without."""
 
-    def __init__(self, embedder: Embedder):
-        self.embedder = embedder
-        self.n_layers, self.dim = embedder.n_layers, embedder.dim
-        self.fingerprint = embedder.fingerprint
-        self.n_parameters: int | None = _size(embedder.model)
-        self.reader: Reader | None = embedder.reader
+    def __init__(self, source: LayerSource):
+        self.source = source
+        self.n_layers, self.dim, self.fingerprint = source.n_layers, source.dim, source.fingerprint
         self._kept: dict[Words, NDArray[np.float16]] = {}  # (L, n, D) each
 
-    def prepare(self, sentences: Iterable[Words]) -> None:
-        self._kept |= self._missing(sentences)
+    def prepare(self, inputs: Iterable[Input]) -> None:
+        self._kept |= self._missing(map(_one_text, inputs))
 
-    def batch(self, sentences: Sequence[Words]) -> LayerStates:
+    def batch(self, inputs: Sequence[Input]) -> LayerStates:
         """What was not prepared is computed and not kept: there may be no end to it."""
-        known = ChainMap(self._kept, self._missing(sentences))
-        return LayerStates.padded([known[words] for words in sentences], self.n_layers, self.dim)
+        texts = [_one_text(item) for item in inputs]
+        known = ChainMap(self._kept, self._missing(texts))
+        return LayerStates.padded([known[words] for words in texts], self.n_layers, self.dim)
 
-    def _missing(self, sentences: Iterable[Words]) -> dict[Words, NDArray[np.float16]]:
-        missing = dict.fromkeys(words for words in sentences if words not in self._kept)
-        embeddings = zip(missing, self.embedder.stream(missing), strict=True)
+    def _missing(self, texts: Iterable[Words]) -> dict[Words, NDArray[np.float16]]:
+        missing = dict.fromkeys(words for words in texts if words not in self._kept)
+        embeddings = self.source.stream(missing, key=lambda words: words)
         return {words: embedding.layers.astype(np.float16) for words, embedding in embeddings}
 
 
@@ -69,12 +62,8 @@ class LayersInStore:
     def __init__(self, store: Store, embedder: Embedder | None = None):
         self.store, self.embedder = store, embedder
         self.n_layers, self.dim = store.n_layers, store.dim
-        if embedder is None:
-            self.fingerprint = _fingerprint(store)
-            self.n_parameters, self.reader = None, None
-        else:  # a cache, which gives what the model gives
-            self.fingerprint = embedder.fingerprint
-            self.n_parameters, self.reader = _size(embedder.model), embedder.reader
+        # With the model it is a cache, which gives what the model gives.
+        self.fingerprint = _fingerprint(store) if embedder is None else embedder.fingerprint
 
     @classmethod
     def cached(cls, embedder: Embedder, cache: Path) -> "LayersInStore":
@@ -89,10 +78,10 @@ class LayersInStore:
                 raise
         return cls(Store.open(path, embedder), embedder)
 
-    def prepare(self, sentences: Iterable[Words]) -> None:
-        """Another run that is filling the same store is waited for; it may be doing this work."""
-        asked = dict.fromkeys(sentences)
-        while missing := [list(words) for words in asked if list(words) not in self.store]:
+    def prepare(self, inputs: Iterable[Input]) -> None:
+        """Wait for another run that is filling the same store: it may be doing this work."""
+        asked = [list(words) for words in dict.fromkeys(map(_one_text, inputs))]
+        while missing := [words for words in asked if words not in self.store]:
             if self.embedder is None:
                 self.store.batch(missing)  # says which sentence is not there
             try:
@@ -101,13 +90,19 @@ class LayersInStore:
                 time.sleep(_WAIT_SECONDS)
                 self.store.refresh()
 
-    def batch(self, sentences: Sequence[Words]) -> LayerStates:
-        lists = [list(words) for words in sentences]
+    def batch(self, inputs: Sequence[Input]) -> LayerStates:
+        texts = [list(_one_text(item)) for item in inputs]
         try:
-            return self.store.batch(lists)
+            return self.store.batch(texts)
         except MissingError:
-            self.prepare(sentences)
-        return self.store.batch(lists)
+            self.prepare(inputs)
+        return self.store.batch(texts)
+
+
+def _one_text(item: Input) -> Words:
+    if isinstance(item, Pair):
+        raise InputError("Layers are kept of single texts, not of pairs; fine-tune the model.")
+    return item
 
 
 def _fingerprint(store: Store) -> str:
@@ -117,7 +112,3 @@ def _fingerprint(store: Store) -> str:
     )
     as_good = whole and store.precision != "int8"
     return store.fingerprint if as_good else store.vectors_fingerprint
-
-
-def _size(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())

@@ -59,11 +59,21 @@ class MixedLayers(VectorSource):
 class FrozenLayers(MixedLayers):
     """Layers from memory or disk; nothing of the model is trained."""
 
-    def __init__(self, name: str, join: Join, kept: KeptLayers, *, l2: float):
+    def __init__(
+        self,
+        name: str,
+        join: Join,
+        kept: KeptLayers,
+        embedder: Embedder | None = None,
+        *,
+        l2: float,
+    ):
+        """`embedder` is the model behind the layers, where it is known."""
         super().__init__(name, join, kept.n_layers, kept.dim, l2=l2)
-        self.kept = kept
-        self.fingerprint, self.n_frozen = kept.fingerprint, kept.n_parameters
-        self.reader = kept.reader
+        self.kept, self.fingerprint, self.n_frozen = kept, kept.fingerprint, None
+        if embedder is not None:
+            self.n_frozen = sum(p.numel() for p in embedder.model.parameters())
+            self.reader = embedder.reader
 
     def prepare(self, inputs: Iterable[Input]) -> None:
         self.kept.prepare(inputs)
@@ -81,8 +91,8 @@ class TunedLayers(MixedLayers):
         super().__init__(name, join, embedder.n_layers, embedder.dim, l2=l2)
         self.fingerprint = embedder.fingerprint
         self.reader = embedder.reader
-        self.elmo = TrainableLayers(embedder.checkpoint, fine_tune=True)
-        self.floors = self.elmo.model.floors()
+        self.trainable = TrainableLayers(embedder.checkpoint, fine_tune=True)
+        self.floors = self.trainable.model.floors()
         self.begin_epoch(1)
 
     def begin_epoch(self, epoch: int) -> None:
@@ -92,7 +102,7 @@ class TunedLayers(MixedLayers):
                 parameter.requires_grad_(depth < epoch)
 
     def tuned(self) -> list[nn.Parameter]:
-        return [*self.elmo.model.parameters()]
+        return [*self.trainable.model.parameters()]
 
     def forward(self, batch: Batch) -> SourceOutput:
-        return self.mix(self.elmo.layers(batch.inputs))
+        return self.mix(self.trainable.layers(batch.inputs))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.nn.scalar_mix import ScalarMix
-from elmore.tasks.encoded import Dims, Input
+from elmore.tasks.encoded import Dims, Input, words_of
 from elmore.text.reader import Reader
 
 
@@ -29,10 +29,11 @@ class Batch:
 
 def batch_of(inputs: Sequence[Input], device: torch.device) -> Batch:
     row_of: dict[str, int] = {}
-    longest = max((len(words) for words in inputs), default=0)
-    index = np.zeros((len(inputs), longest), dtype=np.int64)
+    texts = [words_of(item) for item in inputs]
+    longest = max(map(len, texts), default=0)
+    index = np.zeros((len(texts), longest), dtype=np.int64)
     mask = np.zeros(index.shape, dtype=np.bool_)
-    for i, words in enumerate(inputs):
+    for i, words in enumerate(texts):
         index[i, : len(words)] = [row_of.setdefault(word, len(row_of)) for word in words]
         mask[i, : len(words)] = True
     tensors = (torch.from_numpy(array).to(device) for array in (index, mask))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen, one_line
 from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
-from elmore.tasks.encoded import Dims, Words
+from elmore.tasks.encoded import Dims
 from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
 from elmore.text.byte_reader import ByteReader
 
@@ -48,7 +48,7 @@ class OwnConfig(Frozen):
         )  # fmt: skip
 
 
-def frequent_words(sentences: Iterable[Words], min_count: int) -> tuple[str, ...]:
+def frequent_words(sentences: Iterable[Sequence[str]], min_count: int) -> tuple[str, ...]:
     """In a fixed order: by falling count, then by spelling."""
     counts = Counter(word for words in sentences for word in words)
     kept = [word for word, n in counts.items() if n >= min_count]
