@@ -200,7 +200,7 @@ WIDE = [  # more cells than a vector has lanes, and not a multiple of them
 
 
 def use(steps: NativeSteps | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lstm, "find_native", lambda: steps)
+    monkeypatch.setattr(lstm_autograd, "find_native", lambda: steps)
 
 
 @native
@@ -266,9 +266,9 @@ def test_compiled_gates_are_exact_to_float32(name: str, scale: float):
 
 def test_double_and_rounded_weights_take_pytorchs_steps():
     single = torch.zeros(1)
-    assert isinstance(lstm._steps_for(single, single.double()), TorchSteps)
-    assert isinstance(lstm._steps_for(single, single.bfloat16()), TorchSteps)
-    assert isinstance(lstm._steps_for(single), NativeSteps if find_native() else TorchSteps)
+    assert isinstance(lstm_autograd._steps_for(single, single.double()), TorchSteps)
+    assert isinstance(lstm_autograd._steps_for(single, single.bfloat16()), TorchSteps)
+    assert isinstance(lstm_autograd._steps_for(single), NativeSteps if find_native() else TorchSteps)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

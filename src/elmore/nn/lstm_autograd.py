@@ -1,0 +1,177 @@
+"""All steps of an LSTM layer, with gradients written by hand: ten nodes of autograd per step are slow.
+The equations are those of nn/lstm.py.
+"""
+
+# S = 2 directions, T steps, B rows, N rows of all steps, D input and output dim, C cell dim
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
+
+Clips = tuple[float | None, float | None]
+
+
+def all_steps(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w_input: Tensor,
+    bias: Tensor,
+    w_state: Tensor,
+    w_project: Tensor | None,
+    active: list[int],
+    clips: Clips,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c.
+
+    `active[t]` rows are still reading at step t.
+    """
+    weights, steps = (w_input, bias, w_state, w_project), _steps_for(x, h, c, w_input)
+    out: tuple[Tensor, Tensor, Tensor] = _Layer.apply(x, h, c, *weights, active, clips, steps)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _steps_for(*tensors: Tensor) -> TorchSteps | NativeSteps:
+    """The kernel where it is built, for float32 on the CPU; PyTorch for all else."""
+    fits = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
+    return (find_native() if fits else None) or TorchSteps()
+
+
+class _Layer(torch.autograd.Function):
+    """All steps of one layer, both directions. Clipped numbers pass no gradient.
+
+    The rows of all steps stand packed, one step after the other: N = Σ active. One large buffer:
+    what the inputs give to the gates becomes, step by step, the gates. Products are made in the
+    dtype of the weights; sums, cells and gates stay in the dtype of the input.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        h: Tensor,
+        c: Tensor,
+        w_input: Tensor,
+        bias: Tensor,
+        w_state: Tensor,
+        w_project: Tensor | None,
+        active: list[int],
+        clips: Clips,
+        steps: TorchSteps | NativeSteps,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        training = any(ctx.needs_input_grad)
+        h0, c0, n_rows, packed = h.contiguous(), c.contiguous(), x.shape[2], _packed(x, active)
+        gates = steps.gate_sums(packed, w_input, bias)  # (S, N, 4C)
+        outputs = torch.empty_like(packed)  # (S, N, D)
+        # What is not kept for the way back is written over by the next step: (S, N or B, C).
+        cells = c0.new_empty(*gates.shape[:2], c.shape[-1]) if training else c0.clone()
+        hidden = outputs if w_project is None else torch.empty_like(cells)
+        to_gates = _laid_out(w_state.mT, len(active))
+        to_output = None if w_project is None else _laid_out(w_project.mT, len(active))
+        h, c = h0, c0
+        for rows, n in zip(_spans(active), active, strict=True):
+            here = rows if training else slice(n)
+            out, z = outputs[:, rows], _add_product(gates[:, rows], h[:, :n], to_gates)
+            shown = out if to_output is None else hidden[:, here]
+            steps.forward(Step(z, c[:, :n], cells[:, here], shown, clips[0]), bias)
+            if to_output is not None:
+                _set_product(out, shown, to_output)
+            if clips[1] is not None:
+                out.clamp_(-clips[1], clips[1])
+            h, c = out, cells[:, here]
+        if training:
+            saved = packed, h0, c0, w_input, w_state, w_project, gates, cells, hidden, outputs
+            ctx.save_for_backward(*saved)
+        ctx.active, ctx.clips, ctx.steps = active, clips, steps
+        c_end = _ends(c0, cells, active) if training else cells
+        return _unpacked(outputs, active, n_rows), _ends(h0, outputs, active), c_end
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        packed, h0, c0, w_input, w_state, w_project, gates, cells, hidden, outputs = (
+            ctx.saved_tensors
+        )
+        active, (cell_clip, proj_clip), spans = ctx.active, ctx.clips, _spans(ctx.active)
+        dh, dc = (g.clone(memory_format=torch.contiguous_format) for g in grads[1:])
+        d_out = _packed(grads[0], active).clone(memory_format=torch.contiguous_format)  # (S, N, D)
+        unclipped = None if proj_clip is None else outputs.abs() < proj_clip
+        d_gates = torch.empty_like(gates)  # (S, N, 4C)
+        for t, n in reversed(list(enumerate(active))):
+            rows, dz = spans[t], d_gates[:, spans[t]]
+            d_shown = d_out[:, rows].add_(dh[:, :n])
+            if unclipped is not None:
+                d_shown.mul_(unclipped[:, rows])
+            if w_project is not None:
+                d_shown = _product(d_shown, w_project)  # (S, n, C)
+            before = (cells[:, spans[t - 1]] if t else c0)[:, :n]
+            step = Step(gates[:, rows], before, cells[:, rows], hidden[:, rows], cell_clip)
+            ctx.steps.backward(step, d_shown, dc[:, :n], dz)
+            _set_product(dh[:, :n], dz, w_state)
+        low = w_input.dtype
+        d_bias, flat = d_gates.sum(1), d_gates.to(low)
+        befores = [h0, *(outputs[:, rows] for rows in spans)]
+        before_h = torch.cat([h[:, :n] for h, n in zip(befores, active, strict=False)], dim=1)
+        d_state = torch.bmm(flat.mT, before_h.to(low))  # (S, 4C, D)
+        d_input = torch.bmm(flat.mT, packed.to(low))  # (S, 4C, D)
+        d_x = _unpacked(_product(flat, w_input, packed.dtype), active, h0.shape[1])
+        d_project = None
+        if w_project is not None:
+            d_project = torch.bmm(d_out.to(low).mT, hidden.to(low))  # (S, D, C)
+        return d_x, dh, dc, d_input, d_bias, d_state, d_project, None, None, None
+
+
+def _product(a: Tensor, w: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    return torch.bmm(a.to(w.dtype), w).to(dtype or a.dtype)
+
+
+def _add_product(z: Tensor, a: Tensor, w: Tensor) -> Tensor:
+    """In place."""
+    if a.dtype == w.dtype:
+        return z.baddbmm_(a, w)
+    return z.add_(torch.bmm(a.to(w.dtype), w))
+
+
+def _set_product(z: Tensor, a: Tensor, w: Tensor) -> None:
+    """In place; `out=` would make a copy of what is not in one piece."""
+    if a.dtype == w.dtype:
+        z.baddbmm_(a, w, beta=0)
+    else:
+        z.copy_(torch.bmm(a.to(w.dtype), w))
+
+
+def _laid_out(w: Tensor, n_steps: int) -> Tensor:
+    """A transposed matrix as CPUs multiply it faster, if there are steps enough to win it back."""
+    return w.contiguous() if w.device.type == "cpu" and n_steps >= 8 else w
+
+
+def _spans(active: list[int]) -> list[slice]:
+    """Where the rows of each step stand among the packed ones."""
+    return [slice(end - n, end) for n, end in zip(active, accumulate(active), strict=True)]
+
+
+def _packed(x: Tensor, active: list[int]) -> Tensor:
+    """(S, T, B, D) -> (S, N, D), the rows that are read; x itself if all are."""
+    if active[-1] == x.shape[2]:
+        return x.flatten(1, 2)
+    return torch.cat([x[:, t, :n] for t, n in enumerate(active)], dim=1)
+
+
+def _unpacked(packed: Tensor, active: list[int], n_rows: int) -> Tensor:
+    """Back again, with zeros where rows have ended."""
+    if active[-1] == n_rows:
+        return packed.view(packed.shape[0], len(active), n_rows, packed.shape[2])
+    x = packed.new_zeros(packed.shape[0], len(active), n_rows, packed.shape[2])
+    for t, (rows, n) in enumerate(zip(_spans(active), active, strict=True)):
+        x[:, t, :n] = packed[:, rows]
+    return x
+
+
+def _ends(first: Tensor, packed: Tensor, active: list[int]) -> Tensor:
+    """Each row's last: first (S, B, D) where it read nothing."""
+    end = first.clone()
+    for rows, n, more in zip(_spans(active), active, [*active[1:], 0], strict=True):
+        end[:, more:n] = packed[:, rows][:, more:]
+    return end
