@@ -7,6 +7,7 @@ own forward, which is what a fine-tuned one takes.
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from statistics import median
 
@@ -49,7 +50,7 @@ def main() -> None:
     took: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(args.rounds):
         for name, elmo in ways.items():
-            took[name].append(seconds(lambda elmo=elmo: read_all(elmo, batches)))
+            took[name].append(seconds(partial(read_all, elmo, batches)))
     for name, found in took.items():
         rates = sorted(n_words / second for second in found)
         print(f"{name}: {median(rates):,.0f} words/s ({rates[0]:,.0f}–{rates[-1]:,.0f})")

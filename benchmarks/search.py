@@ -13,6 +13,7 @@ import platform
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -133,14 +134,12 @@ def query(index: Index, embedder: Embedder, asked: list[tuple[list[str], int]]) 
     vectors = [embedder.embed([words])[0].layers[:, at].copy() for words, at in asked]
     pairs = list(zip(asked, vectors, strict=True))
     word = {
-        "whole": times([lambda w=w, p=p: index.neighbors(w, p, K) for w, p in asked]),
-        "search": times([lambda v=v, q=q: index.neighbors_of(v, q[0][q[1]], K) for q, v in pairs]),
+        "whole": times([partial(index.neighbors, w, p, K) for w, p in asked]),
+        "search": times([partial(index.neighbors_of, v, w[p], K) for (w, p), v in pairs]),
     }
     any_word = {
-        "whole": times(
-            [lambda w=w, p=p: index.neighbors(w, p, K, same_word=False) for w, p in asked]
-        ),
-        "search": times([lambda v=v: index.neighbors_of(v, k=K) for v in vectors]),
+        "whole": times([partial(index.neighbors, w, p, K, same_word=False) for w, p in asked]),
+        "search": times([partial(index.neighbors_of, v, k=K) for v in vectors]),
     }
     return {"n": len(asked), "word": word, "any": any_word, "recall": recall(index, vectors)}
 

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -121,8 +122,8 @@ def lines(one: dict[str, Any]) -> list[str]:
 def make(folder: Path, n: int) -> None:
     """Uses, queries, and the uses nearest to each query by comparing all."""
     rng = np.random.default_rng(0)
-    turn = np.linalg.qr(rng.normal(size=(D, D)))[0] / np.sqrt(np.arange(1, D + 1))[:, None]
-    turn = turn.astype(np.float32)
+    axes = np.linalg.qr(rng.normal(size=(D, D)))[0] / np.sqrt(np.arange(1, D + 1))[:, None]
+    turn = axes.astype(np.float32)
     middles = rng.normal(size=(n // USES_OF_A_WORD, D)).astype(np.float32)
 
     def near(which: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -146,7 +147,8 @@ def make(folder: Path, n: int) -> None:
 
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    length: NDArray[np.float32] = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / length
 
 
 # In the child: nothing of elmore is imported for LanceDB, nor the other way round ---------------
@@ -184,13 +186,17 @@ def asked(
     hits, taken = 0, []
     for query, wanted in zip(queries, nearest, strict=True):
         rows: list[int] = []
-        taken.append(timed(lambda query=query, rows=rows: rows.extend(search(query, probes))))
+        taken.append(timed(partial(collect, rows, search, query, probes)))
         hits += len(set(rows) & set(wanted.tolist()))
     spread = {
         kind: {f"p{p}": 1000 * float(np.percentile([t[kind] for t in taken], p)) for p in (50, 99)}
         for kind in ("cpu", "clock")
     }
     return {"probes": probes, "recall": hits / nearest.size, **spread}
+
+
+def collect(rows: list[int], search: Search, query: NDArray[np.float32], probes: int) -> None:
+    rows.extend(search(query, probes))
 
 
 def timed(call: Callable[[], Any]) -> dict[str, float]:

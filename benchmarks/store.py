@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -31,7 +32,7 @@ from elmore.embedding import Embedding
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.keep import keep_of, select
-from elmore.store.precision import PRECISIONS, Codec, as_tensor
+from elmore.store.precision import PRECISIONS, Codec, Stored, as_tensor
 from elmore.store.projection import Projection
 from elmore.store.sizes import Counts, count, plan
 from elmore.store.store import Store
@@ -229,16 +230,14 @@ def reading(scratch: Path, n: int, rounds: int) -> dict[str, Any]:
     asked = [embedding.words for embedding in embeddings]
     ways: dict[str, Callable[[int], Any]] = {
         "elmore float16, not copied": lambda i: stores["float16"].stored(asked[i]),
-        "elmore float16, copied": lambda i: stores["float16"].stored(asked[i]).values.copy(),
-        **{f"elmore {p} → float32": lambda i, s=stores[p]: s[asked[i]] for p in PRECISIONS},
-        **{f"h5py {kind}": lambda i, f=files[kind]: f[str(i)][()] for kind in files},
+        "elmore float16, copied": lambda i: found(stores["float16"], asked[i]).values.copy(),
+        **{f"elmore {p} → float32": partial(one_of_store, stores[p], asked) for p in PRECISIONS},
+        **{f"h5py {kind}": partial(one_of_hdf5, files[kind]) for kind in files},
     }
     in_order: dict[str, Callable[[int], Any]] = {
-        **{f"elmore {p} → float32": lambda _, s=stores[p]: drain(s) for p in PRECISIONS},
+        **{f"elmore {p} → float32": partial(all_of_store, stores[p]) for p in PRECISIONS},
         "elmore float16, copied": lambda _: drain(copies(stores["float16"], asked)),
-        **{
-            f"h5py {k}": lambda _, f=files[k]: drain(f[str(i)][()] for i in range(n)) for k in files
-        },
+        **{f"h5py {kind}": partial(all_of_hdf5, files[kind], n) for kind in files},
     }
     n_words = sum(map(len, asked))
     order = list(range(n))
@@ -268,6 +267,28 @@ def copies(store: Store, asked: list[list[str]]) -> Iterator[Any]:
 def drain(things: Iterable[Any]) -> None:
     for _ in things:
         pass
+
+
+def found(store: Store, words: list[str]) -> Stored:
+    stored = store.stored(words)
+    assert stored is not None
+    return stored
+
+
+def one_of_store(store: Store, asked: list[list[str]], i: int) -> Embedding:
+    return store[asked[i]]
+
+
+def one_of_hdf5(file: h5py.File, i: int) -> Any:
+    return file[str(i)][()]
+
+
+def all_of_store(store: Store, _: int) -> None:
+    drain(store)
+
+
+def all_of_hdf5(file: h5py.File, n: int, _: int) -> None:
+    drain(file[str(i)][()] for i in range(n))
 
 
 def timed(way: Callable[[int], Any], order: list[int]) -> float:

@@ -9,7 +9,7 @@ import sys
 import torch
 from torch import nn
 
-from elmore import Elmo
+from elmore import Elmo, ScalarMix
 
 TRAIN = [
     ("anna rowed to the harbour", "who - - - where"),
@@ -51,6 +51,7 @@ def main(model: str) -> None:
         scores, mask = tagger.eval()(sentences)
     right = (scores[mask].argmax(dim=-1) == gold).sum().item()
     mix = tagger.elmo.mixes[0]
+    assert isinstance(mix, ScalarMix)
     print(f"{right} of {len(gold)} training words right")
     print("s =", " ".join(f"{s:.2f}" for s in mix.weights.tolist()), f"γ = {mix.gamma.item():.2f}")
 

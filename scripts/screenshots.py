@@ -22,8 +22,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 COLOURS = 256  # a palette of them is a third of the bytes
 MAX_BYTES = 300_000
-DESKTOP = {"viewport": {"width": 1180, "height": 800}, "device_scale_factor": 1.5}
-PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "has_touch": True}
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1180, "height": 800}, "device_scale_factor": 1.5}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 360, "height": 740},
+    "device_scale_factor": 2,
+    "has_touch": True,
+}
 
 RIVER = "The boat was tied to the bank of the river ."
 MONEY = "She opened an account at the bank ."

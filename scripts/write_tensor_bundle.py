@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf  # type: ignore[import-not-found,unused-ignore]
+import tensorflow as tf
 
 v1 = tf.compat.v1
 STEP = 1234
@@ -54,7 +54,7 @@ def wave(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def bilm_values() -> dict[str, np.ndarray]:
-    values: dict[str, np.ndarray] = {"global_step": np.int64(STEP)}
+    values: dict[str, np.ndarray] = {"global_step": np.array(STEP, np.int64)}
     for name, shape in BILM_SHAPES.items():
         for full_name in (name, f"{name}/Adagrad"):
             values[full_name] = wave(full_name, shape).astype(np.float32)
