@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from elmore.kernel_files import kernel_paths, load_library
-from elmore.nn import lstm, lstm_steps
+from elmore.nn import lstm_autograd, lstm_steps
 from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
 from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 
@@ -268,7 +268,9 @@ def test_double_and_rounded_weights_take_pytorchs_steps():
     single = torch.zeros(1)
     assert isinstance(lstm_autograd._steps_for(single, single.double()), TorchSteps)
     assert isinstance(lstm_autograd._steps_for(single, single.bfloat16()), TorchSteps)
-    assert isinstance(lstm_autograd._steps_for(single), NativeSteps if find_native() else TorchSteps)
+    assert isinstance(
+        lstm_autograd._steps_for(single), NativeSteps if find_native() else TorchSteps
+    )
 
 
 @pytest.mark.parametrize("compiled", [False, True])

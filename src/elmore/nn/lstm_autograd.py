@@ -1,4 +1,4 @@
-"""All steps of an LSTM layer, with gradients written by hand: ten nodes of autograd per step are slow.
+"""All steps of an LSTM layer, with gradients written by hand: autograd is slow at many small steps.
 The equations are those of nn/lstm.py.
 """
 
