@@ -83,7 +83,8 @@ def flat(arrays: list[NDArray[Any]]) -> NDArray[np.float32]:
 
 def old_name(tensor: str) -> str:
     """What the version before called a tensor of a task."""
-    return tensor.replace("encoder.sources.", "encoder.parts.").replace("elmo.model.", "elmo.bilm.")
+    before = tensor.replace("encoder.sources.", "encoder.parts.")
+    return before.replace(".trainable.model.", ".elmo.bilm.")
 
 
 def tensors(path: Path) -> tuple[list[str], NDArray[np.float32]]:
