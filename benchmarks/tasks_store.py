@@ -24,6 +24,7 @@ from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerStates
 from elmore.pretrain.recipes import find_recipe
 from elmore.store.store import Store
+from elmore.tasks.encoded import Input, words_of
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig
 from elmore.tasks.encoders.kept_layers import KeptLayers, LayersInStore
 from elmore.tasks.encoders.layer_sources import FrozenLayers
@@ -40,16 +41,10 @@ BATCH = 32
 class LayersAnew(LayersInStore):
     """Asks the model every time."""
 
-    def batch(self, sentences: Sequence[Words]) -> LayerStates:
+    def batch(self, inputs: Sequence[Input]) -> LayerStates:
         assert self.embedder is not None
-        layers = torch.zeros(
-            self.n_layers, len(sentences), max(len(words) for words in sentences), self.dim
-        )
-        mask = torch.zeros(layers.shape[1:3], dtype=torch.bool)
-        for i, embedding in enumerate(self.embedder.embed(sentences)):
-            layers[:, i, : len(embedding)] = torch.from_numpy(embedding.layers)
-            mask[i, : len(embedding)] = True
-        return LayerStates(layers, mask)
+        found = [embedding.layers for embedding in self.embedder.embed([*map(words_of, inputs)])]
+        return LayerStates.padded(found, self.n_layers, self.dim)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import pytest
 from elmore.tasks.compare.outcome import summarize
 from elmore.tasks.compare.page import page
 from elmore.tasks.compare.report import Report
-from tests.tasks.outcomes import ELMO, GLOVE, MIX, done, failed
+from tests.tasks.compare.outcomes import ELMO, GLOVE, MIX, done, failed
 
 SIZES = ((0.01, 10), (0.1, 100), (1.0, 1000))
 

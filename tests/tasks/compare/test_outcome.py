@@ -6,7 +6,7 @@ import pytest
 
 from elmore.errors import FormatError
 from elmore.tasks.compare.outcome import labels, names_in, read_outcome, summarize, write_outcome
-from tests.tasks.outcomes import ELMO, GLOVE, MIX, done, failed
+from tests.tasks.compare.outcomes import ELMO, GLOVE, MIX, done, failed
 
 
 @pytest.mark.parametrize("outcome", [done("none", 80.0, mixes=[MIX]), failed("none")])
