@@ -44,7 +44,7 @@ def check_precision(
     if precision != "int8":
         raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'int8'.")
     if not isinstance(model, BiLM) or not model.has_state:
-        raise ConfigError("precision is 'int8', which is for LSTM models; this is a Transformer.")
+        raise ConfigError("precision is 'int8', which is for LSTM models; this model has no LSTM.")
     if device.type != "cpu":
         raise ConfigError(f"precision is 'int8', which runs on a CPU; device is '{device}'.")
     found = find_kernel() if kernel is None else kernel
