@@ -9,8 +9,8 @@ from train_child import Job, Turns
 
 from elmore.config import override
 from elmore.pretrain.config import PretrainConfig
-from elmore.pretrain.pretrain import pretrain
 from elmore.pretrain.recipes import find_recipe
+from elmore.pretrain.run import pretrain
 from elmore.train.loop import Progress
 
 _NEVER = 10**9

@@ -12,7 +12,7 @@ import numpy as np
 from tiny import tiny
 
 from elmore import Embedder
-from elmore.pretrain.pretrain import pretrain
+from elmore.pretrain.run import pretrain
 
 PEOPLE = "my sister|the old man|her neighbour|she|a young woman|the farmer|he|my uncle".split("|")
 WHEN = "|yesterday|in the morning|last week|on the day after".split("|")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The English model in the box, from Wikipedia, then Wikipedia and novels. Resumes where it stopped;
+# The English model that comes with the package, from Wikipedia and novels. Resumes where it stopped;
 # 35 minutes on two cores and 65 on one. `scripts/ship.py` puts it into the package.
 #   runs/small-en.sh FOLDER-WITH-{wiki,novels}.{train,valid,test}.txt[.xz] [RUN-FOLDER]; wikitext2.test too
 set -euo pipefail
@@ -8,8 +8,7 @@ data=$1
 run=${2:-runs/out/small-en}
 text() { ls "$data/$1.$2.txt" "$data/$1.$2.txt.xz" 2>/dev/null | head -n 1; }
 corpus=("$(text wiki train)" "$(text novels train)")
-test -d "$run.start" || python "$here/small_en_start.py" "$run.start" "${corpus[@]}"
-elmore pretrain "${corpus[0]}" --output "$run.first" --from "$run.start" \
+elmore pretrain "${corpus[@]}" --output "$run.first" \
   --valid "$(text wiki valid)" --recipe "$here/small_en.py:small_en" --resume
 elmore pretrain "${corpus[@]}" --output "$run" --from "$run.first" \
   --valid "$(text wiki valid)" --recipe "$here/small_en.py:small_en_further" --resume

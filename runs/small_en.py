@@ -1,8 +1,10 @@
-"""The recipe of `small-en`, the English model in the box. Sentences are read by themselves, as they
-will be embedded. A word is read by a vector of its own and by its spelling: on so little text
-spelling alone takes far longer to say what a word is about (docs/results.md).
+"""The recipe of `small-en`, the English model that comes with the package. Each sentence is read by
+itself, as it will be embedded. A word is read by a vector of its own and by its spelling: on so
+little text, spelling alone takes far longer to learn what a word is about (docs/results.md).
 
-Two sittings: `small_en` from counted vectors, `small_en_further` from where that one ended.
+Two runs: `small_en` starts from vectors counted from the corpus, `small_en_further` from where the
+first one ended. Of the weights in the package, the first run was on Wikipedia alone, with words
+and vectors counted from both texts.
 """
 
 from elmore.models.bilm import BiLMConfig
@@ -11,7 +13,7 @@ from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import SentencesConfig
-from elmore.pretrain.config import PretrainConfig
+from elmore.pretrain.config import PretrainConfig, VocabularyConfig
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdamWConfig
@@ -41,6 +43,7 @@ def small_en() -> PretrainConfig:
         softmax=SampledSoftmaxConfig(n_samples=2048),
         batches=SentencesConfig(words=2048, max_words=80),
         reading=ReadingConfig(tokenize=True, buffer=20_000),
+        vocabulary=VocabularyConfig(min_count=1, max_size=VOCABULARY),
         loop=LoopConfig(
             steps=3_848,
             optimizer=AdamWConfig(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.01),
@@ -49,12 +52,13 @@ def small_en() -> PretrainConfig:
             checkpoint_minutes=5.0,
         ),
         output_dropout=0.0,
+        softmax_start="static",
         valid_words=20_000,
     )
 
 
 def small_en_further() -> PretrainConfig:
-    """The same model on: up to a lower rate, and down again."""
+    """The same model, trained further: up to a lower rate, and down again."""
     first = small_en()
     loop = first.loop.model_copy(
         update={

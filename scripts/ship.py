@@ -29,7 +29,8 @@ from elmore.demo.ambiguous_words import Language, read_uses
 from elmore.embedder import Embedder
 from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.files.atomic import atomic_folder
-from elmore.pretrain.pretrain import Run, read_run
+from elmore.pretrain.config import Run
+from elmore.pretrain.run import read_run
 from elmore.text.word_reader import WordReader
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "elmore" / "pretrained"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from elmore.embedder import Embedder
     from elmore.embedding import Embedding
     from elmore.nn.scalar_mix import ScalarMix
-    from elmore.pretrain.pretrain import pretrain
+    from elmore.pretrain.run import pretrain
     from elmore.search.index import Index
     from elmore.store.cached import CachedEmbedder
     from elmore.store.store import Store
@@ -42,7 +42,7 @@ _HOMES = {
     "ScalarMix": "elmore.nn.scalar_mix",
     "Store": "elmore.store.store",
     "compare": "elmore.tasks.compare.compare",
-    "pretrain": "elmore.pretrain.pretrain",
+    "pretrain": "elmore.pretrain.run",
 }
 
 

@@ -247,7 +247,7 @@ def test_a_full_disk_is_told_and_what_was_saved_is_still_there(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("elmore.pretrain.objective.write_native_files", full)
+    monkeypatch.setattr("elmore.pretrain.objectives.bilm.write_native_files", full)
     said = refused(capsys, pretrain(text, tmp_path / "run", "--resume", "--steps", 4))
     assert said.endswith("step-000000004: cannot be written (No space left on device).")
     monkeypatch.undo()

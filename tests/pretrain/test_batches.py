@@ -20,6 +20,7 @@ from elmore.pretrain.batches import (
 )
 from elmore.pretrain.sentences import ReadingConfig, SentenceStream
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_reader import WordReader
 from tests.pretrain.tiny_runs import corpus
 
 MARKS = ["<S>", "</S>", "<UNK>"]
@@ -43,19 +44,22 @@ def row_batches(files: list[Path], rows: int = 3, steps: int = 4, **reading) -> 
     """Spelled by the vocabulary itself: a word's row is its id, so that texts can be read back."""
     vocabulary = words_of(files)
     return RowBatches(
-        opener(files, **reading), RowsConfig(rows=rows, steps=steps), vocabulary, vocabulary
+        opener(files, **reading),
+        RowsConfig(rows=rows, steps=steps),
+        WordReader(vocabulary),
+        vocabulary,
     )
 
 
 def sentence_batches(files: list[Path], words: int = 40, max_words: int = 12) -> SentenceBatches:
     vocabulary = words_of(files)
     config = SentencesConfig(words=words, max_words=max_words)
-    return SentenceBatches(opener(files), config, vocabulary, vocabulary, seed=1)
+    return SentenceBatches(opener(files), config, WordReader(vocabulary), vocabulary, seed=1)
 
 
 def read_back(batches: list[RowBatch], vocabulary: Vocabulary, d: int, row: int):
     """What one row of one direction read, and what it was to predict."""
-    read = [int(b.rows[i, 0]) for b in batches for i in b.index[d, :, row]]
+    read = [int(b.spelled[i, 0]) for b in batches for i in b.index[d, :, row]]
     targets = [int(i) for b in batches for i in b.targets[d, :, row]]
     return [vocabulary.words[i] for i in read], [vocabulary.words[i] for i in targets]
 
@@ -95,7 +99,7 @@ def test_a_word_of_a_batch_is_spelled_once(tmp_path: Path):
 def test_words_outside_the_vocabulary_are_to_be_predicted_as_unknown(tmp_path: Path):
     files = corpus(tmp_path, n_files=1)
     few = Vocabulary([*MARKS, "w1", "w2"])
-    batches = RowBatches(opener(files), RowsConfig(rows=2, steps=30), few, few)
+    batches = RowBatches(opener(files), RowsConfig(rows=2, steps=30), WordReader(few), few)
     targets = next(iter(batches)).targets
     assert (targets == few.unknown).sum() > 30
     assert targets.max() < len(few)
@@ -103,11 +107,11 @@ def test_words_outside_the_vocabulary_are_to_be_predicted_as_unknown(tmp_path: P
 
 def same(a: RowBatch | SentenceBatch, b: RowBatch | SentenceBatch) -> bool:
     if isinstance(a, RowBatch) and isinstance(b, RowBatch):
-        pairs = [(a.rows, b.rows), (a.index, b.index), (a.targets, b.targets)]
+        pairs = [(a.spelled, b.spelled), (a.index, b.index), (a.targets, b.targets)]
     else:
         assert isinstance(a, SentenceBatch)
         assert isinstance(b, SentenceBatch)
-        pairs = [(a.words.rows, b.words.rows), (a.words.index, b.words.index), (a.ids, b.ids)]
+        pairs = [(a.words.spelled, b.words.spelled), (a.words.index, b.words.index), (a.ids, b.ids)]
     return all(np.array_equal(x, y) for x, y in pairs)
 
 
@@ -169,9 +173,8 @@ def test_a_line_of_a_million_words_is_read_in_rows_at_a_steady_pace(tmp_path: Pa
     path = tmp_path / "line.txt"
     path.write_text("word " * 1_000_000 + "\n")
     vocabulary = Vocabulary([*MARKS, "word"])
-    batches = RowBatches(
-        opener([path], block=1, buffer=1), RowsConfig(rows=1, steps=20), vocabulary, vocabulary
-    )
+    stream, config = opener([path], block=1, buffer=1), RowsConfig(rows=1, steps=20)
+    batches = RowBatches(stream, config, WordReader(vocabulary), vocabulary)
     running = iter(batches)
     next(running)
     tracemalloc.start()

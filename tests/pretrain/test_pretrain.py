@@ -18,11 +18,11 @@ from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.nn.softmax import AdaptiveSoftmax
-from elmore.pretrain import objective as objective_module
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.evaluate import evaluate, summarize
-from elmore.pretrain.pretrain import _ending, _valid, pretrain, read_run
+from elmore.pretrain.objectives import bilm
 from elmore.pretrain.recipes import elmo_small
+from elmore.pretrain.run import ending, pretrain, read_run
 from elmore.pretrain.sentences import ReadingConfig, read_sentences
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Progress
@@ -132,14 +132,14 @@ def test_epochs_become_steps_by_what_the_corpus_holds(files: list[Path], tmp_pat
     run = read_run(tmp_path / "run")
     assert (run.words, run.sentences) == (n_words, n_sentences)
     rows = run.model_copy(update={"config": config("epochs=3", "loop.steps=null")})
-    assert _ending(rows, 1).steps == math.ceil(3 * (n_words + n_sentences) / (3 * 6))
-    assert _ending(rows, 2).steps == math.ceil(3 * (n_words + n_sentences) / (3 * 6) / 2)
+    assert ending(rows, 1).steps == math.ceil(3 * (n_words + n_sentences) / (3 * 6))
+    assert ending(rows, 2).steps == math.ceil(3 * (n_words + n_sentences) / (3 * 6) / 2)
     sentences = config("epochs=1", "loop.steps=null", "loop.minutes=9", kind="sentences")
-    ending = _ending(run.model_copy(update={"config": sentences}), 1)
-    assert ending.steps == math.ceil((n_words + 2 * n_sentences) / 40 / 2)  # accumulates two
-    assert ending.minutes == 9
+    end = ending(run.model_copy(update={"config": sentences}), 1)
+    assert end.steps == math.ceil((n_words + 2 * n_sentences) / 40 / 2)  # accumulates two
+    assert end.minutes == 9
     both = run.model_copy(update={"config": config("epochs=99", "loop.steps=5")})
-    assert _ending(both, 1).steps == 5
+    assert ending(both, 1).steps == 5
 
 
 # The folder as a model ----------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_to_resume_from(
         (folder / "model.safetensors").write_bytes(b"half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(objective_module, "write_native_files", half)
+    monkeypatch.setattr(bilm, "write_native_files", half)
     with pytest.raises(InputError, match=r"step-000000004: cannot be written \(No space left"):
         pretrain(files, tmp_path / "run", config("loop.steps=4"), resume=True)
     monkeypatch.undo()
@@ -439,6 +439,6 @@ def test_validation_text_is_cut_as_training_text_is(files: list[Path], tmp_path:
     long.write_text("w1 w2 " * 300 + "\n")
     changed = config("batches.max_words=50", kind="sentences")
     pretrain(files, tmp_path / "run", changed, valid=long)
-    valid = _valid(read_run(tmp_path / "run"))
+    valid = bilm.held_out(read_run(tmp_path / "run"))
     assert {len(words) for words in valid} == {50}
     assert sum(map(len, valid)) == 600

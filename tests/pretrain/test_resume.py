@@ -66,7 +66,8 @@ def torchrun(files: list[Path], folder: Path) -> subprocess.Popen[bytes]:
     script = folder.parent / "job.py"
     script.write_text(code + "train('rows', [P(p) for p in sys.argv[2:]], P(sys.argv[1]))\n")
     settings = loopback(2)[0]
-    own = {"PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    own = {"PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
     port = ["--master-port", settings["MASTER_PORT"]]
     return subprocess.Popen(

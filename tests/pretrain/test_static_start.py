@@ -8,9 +8,10 @@ from pydantic import ValidationError
 from elmore.nn.softmax import AdaptiveSoftmaxConfig, Softmax
 from elmore.pretrain import static_start
 from elmore.pretrain.config import PretrainConfig
-from elmore.pretrain.pretrain import START, pretrain
+from elmore.pretrain.objectives.softmax_start import START
 from elmore.pretrain.recipes import find_recipe
-from elmore.pretrain.static_start import count_neighbours, ids_of, start_softmax, static_vectors
+from elmore.pretrain.run import pretrain
+from elmore.pretrain.static_start import count_neighbors, fill_softmax, ids_of, static_vectors
 from elmore.text.vocabulary import Vocabulary
 
 SENTENCES = [s.split() for s in ("a b c a", "c b", "a a b d e c", "e")] * 3
@@ -34,10 +35,10 @@ def counted(sentences: list[list[str]], n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("chunk", [1, 7, 10_000])
 @pytest.mark.parametrize("frequent", [5, 7])
-def test_neighbours_are_counted_within_sentences(chunk, frequent, monkeypatch):
+def test_neighbors_are_counted_within_sentences(chunk, frequent, monkeypatch):
     monkeypatch.setattr(static_start, "_CHUNK", chunk)
     chunks = ids_of(SENTENCES, vocabulary())
-    (keys, weights), counts = count_neighbours(chunks, 7, frequent)
+    (keys, weights), counts = count_neighbors(chunks, 7, frequent)
     table = np.zeros((frequent, frequent))
     table[keys // frequent, keys % frequent] = weights
     np.testing.assert_allclose(table, counted(SENTENCES, frequent), rtol=1e-12)
@@ -72,7 +73,7 @@ def test_biases_are_log_frequencies_and_rare_rows_stay(monkeypatch):
     torch.manual_seed(0)
     softmax = Softmax(7, 3)
     before = softmax.weight.detach().clone()
-    start_softmax(softmax, vocabulary(), SENTENCES, seed=1)
+    fill_softmax(softmax, vocabulary(), SENTENCES, seed=1)
     counts = np.array([12, 12, 6, 12, 9, 9, 3]) + 1
     expected = np.log(counts / counts.sum())
     np.testing.assert_allclose(softmax.bias.detach()[:, 0], expected, rtol=1e-6)
@@ -84,7 +85,7 @@ def test_too_little_text_gives_biases_only():
     torch.manual_seed(0)
     softmax = Softmax(7, 3)
     before = softmax.weight.detach().clone()
-    start_softmax(softmax, vocabulary(), [["a"]], seed=1)
+    fill_softmax(softmax, vocabulary(), [["a"]], seed=1)
     assert torch.equal(softmax.weight, before)
     assert softmax.bias.std() > 0
 
@@ -120,5 +121,5 @@ def test_a_run_begins_from_the_counts_and_lower(tmp_path):
 
 
 def test_an_adaptive_softmax_is_refused():
-    with pytest.raises(ValidationError, match="softmax_start=static needs a row a word"):
+    with pytest.raises(ValidationError, match="softmax_start=static needs a row per word"):
         PretrainConfig(softmax=AdaptiveSoftmaxConfig(), softmax_start="static")

@@ -22,7 +22,7 @@ from elmore.nn.softmax import FullSoftmaxConfig, SampledSoftmaxConfig
 from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.config import PretrainConfig, VocabularyConfig
-from elmore.pretrain.pretrain import pretrain
+from elmore.pretrain.run import pretrain
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
@@ -119,7 +119,7 @@ def started(
 ) -> ForkServerProcess:
     context = multiprocessing.get_context("forkserver")
     # What takes seconds to import; modules that are not there it passes over.
-    context.set_forkserver_preload(["elmore.pretrain.pretrain", "torch.utils.tensorboard"])
+    context.set_forkserver_preload(["elmore.pretrain.run", "torch.utils.tensorboard"])
     arguments = (kind, files, folder, environment or {})
     process = context.Process(target=_train, args=arguments, daemon=True)
     process.start()
@@ -156,7 +156,7 @@ def logged(folder: Path) -> list[dict[str, float]]:
 def weights(folder: Path) -> dict[str, bytes]:
     """The files of the newest checkpoint's model, byte by byte."""
     newest = max((folder / "checkpoints").glob("step-*"))
-    return {path.name: path.read_bytes() for path in newest.glob("*.safetensors")}
+    return {path.name: path.read_bytes() for path in newest.rglob("*.safetensors")}
 
 
 def last_step(lines: Iterable[dict[str, float]]) -> float:

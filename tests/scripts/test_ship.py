@@ -17,7 +17,7 @@ from elmore.checkpoint import sources
 from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
-from elmore.pretrain.pretrain import pretrain
+from elmore.pretrain.run import pretrain
 from tests.pretrain.tiny_runs import corpus, sentences
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "ship.py"

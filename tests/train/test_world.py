@@ -23,7 +23,7 @@ from elmore.nn.softmax import (
     build_softmax,
 )
 from elmore.pretrain.batches import RowBatch, sentence_batch
-from elmore.pretrain.objective import BiLMObjective
+from elmore.pretrain.objectives.bilm import BiLMObjective
 from elmore.text.byte_reader import ByteReader
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loop, LoopConfig
@@ -140,7 +140,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What the first and the second process have found."""
     folder = tmp_path_factory.mktemp("pair")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["elmore.pretrain.pretrain", "torch.utils.tensorboard"])
+    context.set_forkserver_preload(["elmore.pretrain.run", "torch.utils.tensorboard"])
     processes = [context.Process(target=work, args=(folder, e), daemon=True) for e in loopback(2)]
     for process in processes:
         process.start()

@@ -48,7 +48,7 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a biLM on a corpus. Ctrl-C saves; --resume continues with the same bits."""
-    from elmore.pretrain.pretrain import pretrain as run
+    from elmore.pretrain.run import pretrain as run
 
     config = _config(recipe, settings or [], tokenize, errors, steps, epochs, minutes)
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all

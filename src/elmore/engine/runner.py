@@ -43,7 +43,7 @@ def check_precision(
         return "float32"
     if precision != "int8":
         raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'int8'.")
-    if not isinstance(model, BiLM) or not model.has_state:
+    if not isinstance(model, BiLM) or not model.config.has_state:
         raise ConfigError("precision is 'int8', which is for LSTM models; this model has no LSTM.")
     if device.type != "cpu":
         raise ConfigError(f"precision is 'int8', which runs on a CPU; device is '{device}'.")

@@ -52,6 +52,11 @@ class BiLMConfig(Frozen):
         """Layers that come out: the context-free one counts."""
         return self.context.n_layers + 1
 
+    @property
+    def has_state(self) -> bool:
+        """Whether rows can carry a state from batch to batch."""
+        return self.context.kind == "lstm"
+
 
 @dataclass(frozen=True, slots=True)
 class BiLMOutput:
@@ -80,11 +85,6 @@ class BiLM(LayerModel):
         self.n_layers, self.dim = config.n_layers, config.dim
         self.words = _words(config.words)
         self.context = _context(config.context)
-
-    @property
-    def has_state(self) -> bool:
-        """Whether rows can carry a state from batch to batch."""
-        return isinstance(self.context, BiLSTM)
 
     def zero_state(self, n_rows: int) -> LSTMState:
         """The state of rows that have read nothing."""

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from elmore.config import Frozen
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
-from elmore.nn.transformer import TransformerConfig
+from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
@@ -23,8 +23,10 @@ class VocabularyConfig(Frozen):
 
 
 class PretrainConfig(Frozen):
-    """A recipe's result: model, data, objective and loop."""
+    """A recipe's result: model, data, objective and loop. `kind` is the objective's, a file in
+    objectives/; another kind is another config, and then `Run.config` is a union."""
 
+    kind: Literal["bilm"] = "bilm"
     model: BiLMConfig = BiLMConfig()
     softmax: SoftmaxConfig = SampledSoftmaxConfig()
     batches: BatchesConfig = RowsConfig()
@@ -39,8 +41,9 @@ class PretrainConfig(Frozen):
     """Of the matrix products: bfloat16 needs a GPU, or a CPU with AVX-512 BF16 or AMX. `auto` is
     bfloat16 on a GPU and float32 elsewhere."""
     softmax_start: Literal["random", "static"] = "random"
-    """Of a new model: `static` counts neighbours in the corpus first and gives every word a bias
-    and a vector to begin with: a minute for 20 million words; see docs/results.md."""
+    """Of a new model: `static` counts neighbors in the corpus first and gives every word a bias
+    and a vector to start from, in the softmax and in a table of words beside the spelling: a minute
+    for 20 million words; see docs/results.md."""
     softmax_first: int = Field(default=500, ge=0)
     """Starting from a model without a softmax: steps in which only the new softmax learns."""
     valid_words: int | None = Field(default=50_000, ge=1)
@@ -48,8 +51,24 @@ class PretrainConfig(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> "PretrainConfig":
-        if isinstance(self.model.context, TransformerConfig) and self.batches.kind == "rows":
+        if not self.model.has_state and self.batches.kind == "rows":
             raise ValueError("a Transformer carries no state: use batches.kind=sentences")
         if self.softmax_start == "static" and self.softmax.kind == "adaptive":
-            raise ValueError("softmax_start=static needs a row a word: softmax.kind is adaptive")
+            raise ValueError("softmax_start=static needs a row per word: softmax.kind is adaptive")
+        match self.model.words:
+            case WordCharConfig(word_dim=width, dim=dim) if width not in (0, dim):
+                if self.softmax_start == "static":
+                    raise ValueError(f"softmax_start=static needs model.words.word_dim={dim}")
         return self
+
+
+class Run(Frozen):
+    """run.json: what a run is made of, so that it can be resumed."""
+
+    config: PretrainConfig
+    corpus: list[str]
+    valid: str | None = None
+    source: str | None = None
+    sentences: int
+    words: int
+    """Of the corpus, once through."""

@@ -134,7 +134,7 @@ def _carried(
     model: LanguageModel, vocabulary: Vocabulary, sentences: Sequence[Words], speller: Speller
 ) -> Perplexity:
     """The text as a few long rows, each a run of consecutive sentences from zero state."""
-    if not model.bilm.has_state:
+    if not model.bilm.config.has_state:
         raise ConfigError("This model is a Transformer: it has no state to carry.")
     device = next(model.parameters()).device
     n_rows = max(1, min(_CARRY_ROWS, len(sentences) // 8))

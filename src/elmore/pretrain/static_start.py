@@ -1,6 +1,7 @@
 """A softmax that knows words before the first step: its biases are the words' log frequencies, its
-rows static vectors counted from the corpus (positive pointwise mutual information of neighbours,
-the best few dimensions of it). Counting takes a minute for 20 million words.
+rows static vectors counted from the corpus (positive pointwise mutual information of neighbors,
+the best few dimensions of it). A model with a vector for each word starts from the same vectors.
+Counting takes a minute for 20 million words.
 """
 
 # V words, N words of text, M distinct pairs, P vector dim
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.nn.softmax import Softmax
+from elmore.nn.word_char import WordChar
 from elmore.pretrain.sentences import Words
 from elmore.text.vocabulary import Vocabulary
 
@@ -22,18 +24,19 @@ _WORDS = 30_000_000  # of the text that are counted, and
 _ROWS = 50_000  # of the most frequent words that get a vector: what memory can hold
 _CHUNK = 2_000_000  # words counted together
 _LEAST = 0.7  # pairs that count less say more about chance than about words
-_FLATTEN = 0.75  # the power of a neighbour's frequency, as in word2vec
-_SPARE, _ROUNDS = 32, 3  # of the randomised search for the best dimensions
+_FLATTEN = 0.75  # the power of a neighbor's frequency, as in word2vec
+_SPARE, _ROUNDS = 32, 3  # of the randomized search for the best dimensions
 _BREAK = -1
+_LENGTH = 0.5  # root mean square of a word's own vector: large enough to open the LSTM's gates
 
 
-def start_softmax(
+def fill_softmax(
     softmax: Softmax, vocabulary: Vocabulary, sentences: Iterable[Words], seed: int
 ) -> None:
     """Fill in biases and rows; words too rare to be counted keep the rows they have."""
     n_words, dim = softmax.weight.shape
     frequent = min(n_words, _ROWS)
-    pairs, counts = count_neighbours(ids_of(sentences, vocabulary), n_words, frequent)
+    pairs, counts = count_neighbors(ids_of(sentences, vocabulary), n_words, frequent)
     vectors = static_vectors(pairs, frequent, dim, seed)
     if vectors is not None:
         norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
@@ -42,6 +45,16 @@ def start_softmax(
         softmax.weight.data[:frequent][known] = (vectors / norms[known].mean())[known]
     share = torch.from_numpy((counts + 1) / (counts + 1).sum())
     softmax.bias.data[:, 0] = share.log().to(softmax.bias.dtype)
+
+
+@torch.no_grad()
+def fill_words(words: WordChar, rows: Tensor) -> None:
+    """The words' own vectors are the softmax's rows (V, P); the projection passes them on."""
+    assert words.embed is not None
+    rows = rows[: words.embed.num_embeddings]
+    words.embed.weight.copy_(rows / rows.square().mean(1, keepdim=True).sqrt() * _LENGTH)
+    words.project.weight[:, : rows.shape[1]] = torch.eye(rows.shape[1])
+    words.project.bias.zero_()
 
 
 def ids_of(sentences: Iterable[Words], vocabulary: Vocabulary) -> Iterator[IntArray]:
@@ -60,7 +73,7 @@ def ids_of(sentences: Iterable[Words], vocabulary: Vocabulary) -> Iterator[IntAr
         yield np.array(ids, dtype=np.int64)
 
 
-def count_neighbours(
+def count_neighbors(
     chunks: Iterable[IntArray], n_words: int, frequent: int
 ) -> tuple[tuple[IntArray, NDArray[np.float64]], NDArray[np.int64]]:
     """How often two frequent words stand near each other (M keys first·V + second, and weights),

@@ -1,27 +1,141 @@
-"""The biLM's objective for the training loop: predict the next word and the one before."""
+"""The biLM's objective: predict the next word and the one before, of rows that go on from batch to
+batch or of whole sentences. `prepare` and `build` are what `pretrain/run.py` asks for.
+"""
 
 # S = 2 directions, T steps, B rows, N predictions
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmore.checkpoint.bilm import bilm_checkpoint
+from elmore.checkpoint.bilm import SOFTMAX
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.native import write_native_files
+from elmore.errors import ConfigError, InputError
+from elmore.files.atomic import atomic_file
 from elmore.models.language_model import LanguageModel, prediction_targets
 from elmore.nn.lstm import LSTMState
 from elmore.nn.softmax import Softmax
-from elmore.pretrain.batches import RowBatch, RowBatches, SentenceBatch, SentenceBatches
+from elmore.pretrain.batches import (
+    RowBatch,
+    RowBatches,
+    RowsConfig,
+    SentenceBatch,
+    SentenceBatches,
+    SentencesConfig,
+    pieces,
+)
+from elmore.pretrain.config import PretrainConfig, Run
+from elmore.pretrain.counts import Counts
 from elmore.pretrain.evaluate import Perplexity, perplexity
-from elmore.pretrain.sentences import Words
-from elmore.text.dictionary_reader import DictionaryReader
+from elmore.pretrain.objectives.bilm_start import VOCABULARY, choose_vocabulary, start_bilm
+from elmore.pretrain.objectives.softmax_start import remove_static_start, write_static_start
+from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group
+from elmore.train.world import World
+
+
+def prepare(
+    folder: Path,
+    files: list[Path],
+    config: PretrainConfig,
+    counts: Counts,
+    *,
+    vocabulary: Path | None,
+    source: str | Path | None,
+) -> None:
+    """vocab.txt, and the vectors that were counted if the softmax starts from them."""
+    words = choose_vocabulary(config, counts, vocabulary, source)
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_static_start(folder)  # of a run that was begun and never got anywhere
+    with atomic_file(folder / VOCABULARY) as path:
+        path.write_text("".join(words.lines()), encoding="utf-8")
+    if config.softmax_start == "static" and source is None:
+        write_static_start(folder, files, config, words)
+
+
+def check_resumed(folder: Path, vocabulary: Path | None) -> None:
+    if vocabulary is None:
+        return
+    if Vocabulary.read(vocabulary).words != Vocabulary.read(folder / VOCABULARY).words:
+        raise ConfigError(f"{vocabulary}: not the vocabulary of {folder}; leave out --vocabulary.")
+
+
+def steps_per_epoch(run: Run) -> float:
+    match run.config.batches:
+        case RowsConfig() as rows:
+            return (run.words + run.sentences) / (rows.rows * rows.steps)
+        case SentencesConfig() as sentences:
+            return (run.words + 2 * run.sentences) / sentences.words
+
+
+def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObjective":
+    config, vocabulary = run.config, Vocabulary.read(folder / VOCABULARY)
+    torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
+    start = start_bilm(run, folder, vocabulary, newest)
+    model = LanguageModel(start.model, start.softmax, config.output_dropout)
+    model = _at_home(model.requires_grad_(True).train().to(world.device()))
+    files, seed = [Path(name) for name in run.corpus], config.loop.seed
+
+    def open_stream(direction: Literal["forward", "backward"], start: Position) -> SentenceStream:
+        return SentenceStream(
+            files,
+            config.reading,
+            seed=(seed, direction == "backward"),
+            rank=world.rank,
+            n_ranks=world.size,
+            start=start,
+        )
+
+    batches: RowBatches | SentenceBatches
+    match config.batches:
+        case RowsConfig() as rows:
+            batches = RowBatches(open_stream, rows, start.reader, vocabulary)
+        case SentencesConfig() as sentences:
+            batches = SentenceBatches(open_stream, sentences, start.reader, vocabulary, seed)
+    on_gpu = world.device().type == "cuda"
+    return BiLMObjective(
+        model,
+        batches,
+        vocabulary,
+        held_out(run),
+        softmax_first=config.softmax_first * config.loop.accumulate if start.softmax_first else 0,
+        bf16=config.precision == "bfloat16" or (config.precision == "auto" and on_gpu),
+        seed=seed,
+        rank=world.rank,
+    )
+
+
+def _at_home(model: LanguageModel) -> LanguageModel:
+    """In memory of its own: weights mapped from a file may lie where sums round differently."""
+    for p in model.parameters():
+        p.data = p.data.clone()
+    return model
+
+
+def held_out(run: Run) -> list[Words]:
+    """The first `valid_words` words of the validation text, whole sentences, unless they are so
+    long that training cuts them too."""
+    if run.valid is None:
+        return []
+    sentences: list[Words] = []
+    n_words, batches = 0, run.config.batches
+    for words in read_sentences(Path(run.valid), run.config.reading):
+        if isinstance(batches, SentencesConfig):
+            sentences += pieces([words], batches.max_words)
+        else:
+            sentences.append(words)
+        n_words += len(words)
+        if run.config.valid_words is not None and n_words >= run.config.valid_words:
+            break
+    if not sentences:
+        raise InputError(f"{run.valid}: no sentence found; expected one per line.")
+    return sentences
 
 
 class BiLMObjective:
@@ -40,11 +154,9 @@ class BiLMObjective:
         bf16: bool = False,
         seed: int = 1,
         rank: int = 0,
-        dictionary: DictionaryReader | None = None,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
-        self.dictionary = dictionary
         self.device = next(model.parameters()).device
         self.bf16, self.seed, self.rank = bf16, seed, rank
         self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
@@ -81,12 +193,12 @@ class BiLMObjective:
         return Loss(losses[0] + losses[1], count, parts)
 
     def _rows(self, batch: RowBatch, rng: np.random.Generator) -> tuple[tuple[Tensor, Tensor], ...]:
-        rows, index, targets = self._tensors(batch.spelled, batch.index, batch.targets)
+        spelled, index, targets = self._tensors(batch.spelled, batch.index, batch.targets)
         state = self._state or self.model.bilm.zero_state(index.shape[2])
         if self.forget:
             kept = torch.from_numpy(rng.random(index.shape[2]) >= self.forget).to(self.device)
             state = LSTMState(state.h * kept.unsqueeze(-1), state.c * kept.unsqueeze(-1))
-        top, state = self.model.read_rows(rows, index, state)
+        top, state = self.model.read_rows(spelled, index, state)
         self._state = state.detach()
         return tuple((top[d].flatten(0, 1), targets[d].flatten()) for d in (0, 1))
 
@@ -131,9 +243,9 @@ class BiLMObjective:
     def checkpoint(self) -> Checkpoint:
         softmax = self.model.softmax
         kept = softmax.linear() if isinstance(softmax, Softmax) else softmax
-        return bilm_checkpoint(
-            self.model.bilm,
+        return Checkpoint(
+            model=self.model.bilm,
+            reader=self.batches.speller,
+            heads={SOFTMAX: kept},
             vocabulary=self.vocabulary,
-            softmax=kept,
-            dictionary=self.dictionary,
         )

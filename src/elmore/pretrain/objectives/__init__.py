@@ -1,0 +1,1 @@
+"""What can be learned from text: a file for each kind, which prepares a run and builds it."""

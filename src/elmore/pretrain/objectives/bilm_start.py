@@ -1,0 +1,166 @@
+"""What a biLM starts from: the run's newest checkpoint, a model named by --from, or new weights;
+with its vocabulary, the reader of its words, and its softmax.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elmore.checkpoint.bilm import bilm_checkpoint, bilm_of, softmax_of, speller_of
+from elmore.checkpoint.checkpoint import Checkpoint, build_model
+from elmore.checkpoint.native import read_native
+from elmore.checkpoint.sources import load
+from elmore.errors import ConfigError, FormatError, InputError
+from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.layers import LayerModel
+from elmore.nn.lstm import LSTMConfig
+from elmore.nn.softmax import AdaptiveSoftmax, Softmax
+from elmore.nn.word_char import WordCharConfig
+from elmore.nn.word_table import WordTableConfig
+from elmore.pretrain.config import PretrainConfig, Run
+from elmore.pretrain.counts import Counts
+from elmore.pretrain.objectives.softmax_start import choose_softmax, start_from_counts
+from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
+from elmore.text.reader import Speller
+from elmore.text.vocabulary import MARKS, Vocabulary
+from elmore.text.word_reader import WordReader
+
+VOCABULARY = "vocab.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class BiLMStart:
+    """All that a training needs of a model."""
+
+    model: BiLM
+    reader: Speller
+    softmax: Softmax | AdaptiveSoftmax
+    softmax_first: bool
+    """The softmax is new and the model is not: it learns alone for a while."""
+
+
+def choose_vocabulary(
+    config: PretrainConfig, counts: Counts, given: Path | None, source: str | Path | None
+) -> Vocabulary:
+    """The words to predict: a source's own, those of a file, or the corpus's."""
+    kept = None if source is None else _fixed_vocabulary(load(source, heads=True))
+    if given is not None:
+        words = Vocabulary.read(given)
+        if not any(word in counts.words for word in words.words if word not in MARKS):
+            raise InputError(f"{given}: none of its words is in the corpus; is it the right file?")
+        if kept is not None and kept.words != words.words:
+            raise ConfigError(
+                f"{given}: not the vocabulary of {source}, whose rows are tied to its own words; "
+                "leave out --vocabulary."
+            )
+        return words
+    if kept is not None:
+        return kept
+    wanted = config.vocabulary
+    found = Vocabulary.from_counts(
+        counts.words, min_count=wanted.min_count, max_size=wanted.max_size
+    )
+    if len(found) == len(MARKS):
+        raise InputError(
+            f"No word of the corpus is seen {wanted.min_count} times, so there is nothing to "
+            "predict; expected more text, or a lower vocabulary.min_count."
+        )
+    return found
+
+
+def _fixed_vocabulary(source: Checkpoint) -> Vocabulary | None:
+    """The words that a softmax or a word table has rows for."""
+    tied = softmax_of(source) is not None or isinstance(source.reader, WordReader)
+    return source.vocabulary if tied else None
+
+
+def start_bilm(run: Run, folder: Path, vocabulary: Vocabulary, newest: Path | None) -> BiLMStart:
+    config = run.config
+    if newest is not None:
+        checkpoint = _newest(newest, vocabulary)
+    elif run.source is not None:
+        checkpoint = _from_source(run.source, config)
+    else:
+        checkpoint = _new(config.model, vocabulary)
+    model = bilm_of(checkpoint)
+    if not model.config.has_state and config.batches.kind == "rows":
+        raise ConfigError(
+            f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
+        )
+    kept = softmax_of(checkpoint)
+    softmax = choose_softmax(config.softmax, kept, len(vocabulary), model.config.context.dim)
+    if newest is None and run.source is None and config.softmax_start == "static":
+        start_from_counts(model, softmax, folder)
+    # only a model with a table of words may have come without its reader
+    reader = WordReader(vocabulary) if checkpoint.reader is None else speller_of(checkpoint)
+    alone = newest is None and run.source is not None and kept is None
+    return BiLMStart(model, reader, softmax, alone)
+
+
+def _newest(folder: Path, vocabulary: Vocabulary) -> Checkpoint:
+    """The run's own weights; how far it has come is restored later."""
+    found = read_native(folder, heads=True)
+    if softmax_of(found) is None or found.vocabulary is None:
+        raise FormatError(f"{folder}: its softmax or vocabulary is missing; remove it.")
+    if found.vocabulary.words != vocabulary.words:
+        raise FormatError(
+            f"{folder}: its vocabulary is not that of the run; put {VOCABULARY} back."
+        )
+    return found
+
+
+def _from_source(source: str, config: PretrainConfig) -> Checkpoint:
+    """A softmax is of use only with its vocabulary."""
+    found = load(source, heads=True)
+    kept = found.heads if found.vocabulary is not None else {}
+    return replace(found, model=_with_dropout(bilm_of(found), config), heads=kept)
+
+
+def _with_dropout(model: BiLM, config: PretrainConfig) -> LayerModel:
+    """The source's sizes, the recipe's dropout."""
+    context = model.config.context
+    match context, config.model.context:
+        case LSTMConfig(), LSTMConfig(dropout=dropout):
+            context = context.model_copy(update={"dropout": dropout})
+    new = model.config.model_copy(update={"context": context})
+    return build_model(new, model.state_dict(), "source")
+
+
+def _new(config: BiLMConfig, vocabulary: Vocabulary) -> Checkpoint:
+    """Random weights, and tables as long as the lists of what they have rows for."""
+    dictionary = None
+    match config.words:
+        case WordTableConfig(n_words=n_words) if n_words != len(vocabulary):
+            raise ConfigError(
+                f"model.words.n_words is {n_words}, but the vocabulary has {len(vocabulary)} "
+                "words; they must be equal."
+            )
+        case WordCharConfig() as words:
+            dictionary = dictionary_of(vocabulary, words)
+            characters = words.characters.model_copy(
+                update={"n_characters": len(dictionary.characters)}
+            )
+            sizes = {"characters": characters, "n_words": min(words.n_words, len(vocabulary))}
+            config = config.model_copy(update={"words": words.model_copy(update=sizes)})
+    return bilm_checkpoint(BiLM(config), vocabulary=vocabulary, dictionary=dictionary)
+
+
+def dictionary_of(vocabulary: Vocabulary, config: WordCharConfig) -> DictionaryReader:
+    """The first words of the vocabulary in its own rows, and its most frequent characters; the
+    config says how many at most."""
+    marks = (vocabulary.begin, vocabulary.end, vocabulary.unknown)
+    words = dict(zip(WORD_MARKS, marks, strict=True))
+    if config.n_words and max(marks) >= config.n_words:
+        raise ConfigError(
+            f"model.words.n_words is {config.n_words}, but {', '.join(MARKS)} are not among the "
+            "first words of the vocabulary."
+        )
+    for row, word in enumerate(vocabulary.words):
+        if word not in MARKS and word.split() == [word]:
+            words.setdefault(word, row)
+    letters = Counter(letter for word in words for letter in word)
+    room = max(0, config.characters.n_characters - len(CHARACTER_MARKS))
+    kept = sorted(letter for letter, _ in letters.most_common(room))
+    characters = {item: row for row, item in enumerate([*CHARACTER_MARKS, *kept])}
+    listed = {word: row for word, row in words.items() if row < config.n_words}
+    return DictionaryReader(characters, listed or None, config.max_characters)

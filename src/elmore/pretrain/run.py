@@ -1,0 +1,202 @@
+"""`pretrain`: a corpus and a config become a run folder that can be loaded as a model at once. This
+file knows the folder, run.json and what a run may be resumed with; objectives know the models.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from elmore.config import one_line
+from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.atomic import atomic_file
+from elmore.files.find_files import find_files
+from elmore.pretrain.config import PretrainConfig, Run
+from elmore.pretrain.counts import Counting, Counts, count_words
+from elmore.pretrain.objectives import bilm
+from elmore.train.loop import Loop, LoopConfig, Objective, Progress
+from elmore.train.memory import keep_large_blocks
+from elmore.train.run_folder import Report, RunFolder, checkpoints
+from elmore.train.world import World
+
+RUN = "run.json"
+_NOT_A_RUN = ("config.json", "log.jsonl", "best", "checkpoints")  # something else's, without RUN
+
+
+class Kind(Protocol):
+    """What a file in objectives/ offers."""
+
+    def prepare(
+        self,
+        folder: Path,
+        files: list[Path],
+        config: PretrainConfig,
+        counts: Counts,
+        *,
+        vocabulary: Path | None,
+        source: str | Path | None,
+    ) -> None:
+        """Before the first step: check what was given, then write what the run starts from."""
+
+    def check_resumed(self, folder: Path, vocabulary: Path | None) -> None:
+        """Refuse a vocabulary that is not the run's."""
+
+    def steps_per_epoch(self, run: Run) -> float: ...
+
+    def build(self, run: Run, folder: Path, world: World, newest: Path | None) -> Objective:
+        """From the newest checkpoint if there is one."""
+
+
+def _kind(config: PretrainConfig) -> Kind:
+    match config.kind:
+        case "bilm":
+            return bilm
+
+
+def pretrain(
+    corpus: Iterable[str | Path],
+    output: str | Path,
+    config: PretrainConfig,
+    *,
+    valid: str | Path | None = None,
+    vocabulary: str | Path | None = None,
+    source: str | Path | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    counting: Counting | None = None,
+) -> Progress:
+    """Train until the config says stop. With `resume`, from where the folder stands."""
+    output, corpus = Path(output), list(corpus)
+    valid = None if valid is None else Path(valid)
+    vocabulary = None if vocabulary is None else Path(vocabulary)
+    keep_large_blocks()
+    world = World()
+    try:
+        resuming = resume and bool(checkpoints(output))
+        if not resuming and world.first:
+            _refuse_other_folders(output, resume)
+            _prepare(corpus, output, config, valid, vocabulary, source, counting)
+        world.wait()
+        run, kind = read_run(output), _kind(config)
+        if resuming:
+            _refuse_other_data(run, corpus, valid, source, output)
+            run = _with_new_end(run, config, output)
+            kind.check_resumed(output, vocabulary)
+        newest = checkpoints(output)[-1] if resuming else None
+        objective = kind.build(run, output, world, newest)
+        recorder = RunFolder(output, keep=run.config.loop.keep, report=report)
+        loop = Loop(objective, ending(run, world.size), recorder, world)
+        if resuming:
+            loop.resume()
+        return loop.run()
+    finally:
+        world.close()
+
+
+def ending(run: Run, n_processes: int) -> LoopConfig:
+    """Epochs as steps."""
+    config, loop = run.config, run.config.loop
+    if config.epochs is None:
+        return loop
+    once = _kind(config).steps_per_epoch(run)
+    steps = math.ceil(config.epochs * once / (n_processes * loop.accumulate))
+    return loop.model_copy(update={"steps": min(steps, loop.steps or steps)})
+
+
+# Before the first step ----------------------------------------------------------------------------
+
+
+def _refuse_other_folders(output: Path, resume: bool) -> None:
+    if (output / RUN).exists():
+        if not resume:
+            raise InputError(f"{output} holds a run already; add --resume to go on, or remove it.")
+        return
+    for name in _NOT_A_RUN:
+        if (output / name).exists():
+            raise InputError(f"{output}: holds {name}, but no run; choose another --output.")
+
+
+def _prepare(
+    corpus: list[str | Path],
+    output: Path,
+    config: PretrainConfig,
+    valid: Path | None,
+    vocabulary: Path | None,
+    source: str | Path | None,
+    counting: Counting | None,
+) -> None:
+    files = find_files(corpus)
+    if valid is not None:
+        find_files([valid])
+    counts = count_words(files, config.reading, counting)
+    _kind(config).prepare(output, files, config, counts, vocabulary=vocabulary, source=source)
+    run = Run(
+        config=config,
+        corpus=[str(path.resolve()) for path in files],
+        valid=None if valid is None else str(valid.resolve()),
+        source=None if source is None else str(source),
+        sentences=counts.n_sentences,
+        words=counts.n_words,
+    )
+    with atomic_file(output / RUN) as path:
+        path.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+# Resuming -----------------------------------------------------------------------------------------
+
+
+def read_run(folder: Path) -> Run:
+    path = folder / RUN
+    try:
+        return Run.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        raise FormatError(f"{path}: {one_line(error)}.") from None
+
+
+def _refuse_other_data(
+    run: Run,
+    corpus: list[str | Path],
+    valid: Path | None,
+    source: str | Path | None,
+    output: Path,
+) -> None:
+    now = {
+        "corpus": [str(path.resolve()) for path in find_files(corpus)],
+        "valid": run.valid if valid is None else str(valid.resolve()),
+        "source": run.source if source is None else str(source),
+    }
+    old = {"corpus": run.corpus, "valid": run.valid, "source": run.source}
+    if old != now:
+        raise ConfigError(
+            f"{output / RUN}: {_first_difference(old, now)}; a run is resumed with the text it was "
+            "started with."
+        )
+
+
+def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
+    """Resuming may change how long the run goes on, and nothing that made its numbers."""
+    old, new = run.config.model_dump(), config.model_dump()
+    free = {"steps", "minutes", "patience"}
+    free |= {"log_steps", "checkpoint_minutes", "valid_steps", "keep"}
+    for values in (old, new):
+        values.pop("epochs")
+        values["loop"] = {k: v for k, v in values["loop"].items() if k not in free}
+    if old != new:
+        name = _first_difference(old, new)
+        raise ConfigError(
+            f"{output / RUN}: {name} differs from what is asked for now; a run is resumed with "
+            "the config it was started with (only its length may change)."
+        )
+    return run.model_copy(update={"config": config})
+
+
+def _first_difference(old: Any, new: Any, path: str = "") -> str:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return f"{path} ({json.dumps(old)} there, {json.dumps(new)} now)"
+    name = next(k for k in {**old, **new} if old.get(k) != new.get(k))
+    return _first_difference(old.get(name), new.get(name), f"{path}.{name}".lstrip("."))
