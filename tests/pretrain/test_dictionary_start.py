@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmore.checkpoint.sources import load
+from elmore.checkpoint.sources import find_source, load
 from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError
@@ -17,11 +17,14 @@ from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.objectives.bilm_start import dictionary_of
+from elmore.pretrain.recipes import find_recipe
 from elmore.pretrain.run import pretrain
-from elmore.text.vocabulary import Vocabulary
+from elmore.text.dictionary_reader import read_dictionary
+from elmore.text.vocabulary import MARKS, Vocabulary
 from tests.pretrain import tiny_runs
 from tests.pretrain.tiny_runs import corpus, logged, weights
 
+ROOT = Path(__file__).resolve().parents[2]
 SPELLED = CharCNNConfig(
     n_characters=14, char_dim=4, filters=((1, 4), (2, 8)), n_highway=0, max_characters=8,
     dim=12, project=False,
@@ -102,3 +105,15 @@ def test_counted_vectors_are_what_words_and_softmax_start_from(
 def test_word_vectors_of_another_width_than_the_softmax_cannot_start_from_it():
     with pytest.raises(ConfigError, match=r"softmax_start=static needs model\.words\.word_dim=8"):
         recipe("softmax_start=static", "model.words.word_dim=5")
+
+
+def test_the_dictionary_of_small_en_is_what_its_recipe_makes_of_its_words():
+    shipped = find_source("small-en").path
+    listed = read_dictionary(shipped / "words.txt", 30_000)
+    words = sorted(listed, key=lambda word: listed[word])
+    assert words[:3] == ["<bos>", "<eos>", "<oov>"]
+    vocabulary = Vocabulary([*MARKS, *words[3:]])
+    recipe = find_recipe(str(ROOT / "runs" / "small_en.py") + ":small_en")
+    assert isinstance(recipe.model.words, WordCharConfig)
+    for name, content in dictionary_of(vocabulary, recipe.model.words).files().items():
+        assert (shipped / name).read_bytes() == content

@@ -269,3 +269,50 @@ def test_the_training_state_on_a_full_disk_is_an_error_with_a_reason(
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(InputError, match="No space left"):
         loop(Toy(), tmp_path, steps=1).run()
+
+
+# Patience and epochs ------------------------------------------------------------------------------
+
+
+class Rising(Toy):
+    """A toy whose scores are better when higher."""
+
+    higher_is_better = True
+
+
+def test_patience_ends_a_run_after_validations_without_a_better_one(tmp_path: Path):
+    toy = Toy(scores=[5.0, 6.0, 4.0, 4.0, 4.5, 1.0])
+    progress = loop(toy, tmp_path, steps=100, valid_steps=2, patience=2).run()
+    assert (progress.step, progress.best, progress.bad) == (10, 4.0, 2)
+    assert (progress.fraction, progress.interrupted) == (1.0, 0)
+    assert resumed(Toy(), tmp_path, steps=100, valid_steps=2, patience=2).finished
+
+
+def test_higher_may_be_better_and_zero_is_no_reason_to_stop(tmp_path: Path):
+    toy = Rising(scores=[0.0, 0.0, 0.0, 3.0, 2.0, 1.0])
+    schedule = PlateauSchedule(after=2)
+    changes = {"schedule": schedule, "valid_steps": 1, "patience": 2, "steps": 100}
+    progress = loop(toy, tmp_path, **changes).run()
+    assert (progress.step, progress.best, progress.best_step) == (6, 3.0, 4)
+    assert (progress.bad, progress.drops) == (2, 1)
+
+
+def test_without_minutes_checkpoints_come_with_validations_and_signals_are_not_held(tmp_path: Path):
+    scores, changes = [3.0, 4.0, 5.0], {"checkpoint_minutes": None, "keep": 9}
+    loop(Toy(scores=list(scores)), tmp_path, valid_steps=3, steps=9, **changes).run()
+    assert kept(tmp_path) == ["3", "6", "9"]
+    (tmp_path / "stopped").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        loop(Stopped(signal.SIGINT), tmp_path / "stopped", valid_steps=4, **changes).run()
+
+
+def test_losses_that_are_means_are_clipped_as_torch_does(tmp_path: Path):
+    one, other = Toy(8), Toy(8)
+    loop(one, tmp_path, steps=1, clip=0.5, loss_scale=None).run()
+    other.next_loss(None).total.backward()  # type: ignore[arg-type]
+    torch.nn.utils.clip_grad_norm_(other.module.parameters(), 0.5)
+    torch.optim.Adagrad(
+        other.module.parameters(), lr=0.1, initial_accumulator_value=1.0, eps=0.0
+    ).step()
+    for mine, theirs in zip(one.module.parameters(), other.module.parameters(), strict=True):
+        assert torch.equal(mine, theirs)

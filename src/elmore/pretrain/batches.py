@@ -25,7 +25,7 @@ OpenStream = Callable[[Literal["forward", "backward"], Position], SentenceStream
 
 
 class RowsConfig(Frozen):
-    """bilm-tf's way, for LSTMs."""
+    """Rows of text with carried state, as in bilm-tf; for LSTMs."""
 
     kind: Literal["rows"] = "rows"
     rows: int = Field(default=128, ge=1)
@@ -128,7 +128,7 @@ class _Direction:
 
 
 def _linked(sequence: Words) -> Iterator[Words]:
-    """A long sequence in pieces, each beginning with the word its forerunner ends with: read the
+    """A long sequence in pieces, each beginning with the last word of the one before: read the
     same, without copying what is left of a million words at every cut."""
     for start in range(0, len(sequence) - 1, _LINK):
         yield sequence[start : start + _LINK + 1]

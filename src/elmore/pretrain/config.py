@@ -1,4 +1,4 @@
-"""Everything a pretraining run is, in one frozen config."""
+"""All settings of a pretraining run, and what run.json keeps of it."""
 
 from typing import Annotated, Literal
 
@@ -71,4 +71,4 @@ class Run(Frozen):
     source: str | None = None
     sentences: int
     words: int
-    """Of the corpus, once through."""
+    """In the corpus."""

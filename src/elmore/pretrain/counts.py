@@ -1,4 +1,4 @@
-"""One pass over a corpus before the first step: its words and how often, its sentences."""
+"""One pass over a corpus before the first step: how often each word occurs."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | 
                 counts = Counter({word: n for word, n in counts.items() if n > 1})
     if not n_sentences:
         names = ", ".join(str(path) for path in files[:3])
-        raise InputError(f"{names}: no sentence found; expected one a line.")
+        raise InputError(f"{names}: no sentence found; expected one per line.")
     if n_words < 2 * n_sentences and _unspaced(counts):
         raise InputError(
             f"{files[0]}: text without spaces, of which {n_words:,} words in {n_sentences:,} lines "

@@ -170,7 +170,7 @@ def _joined(sentences: list[Words], *, backward: bool) -> tuple[Words, Words]:
 
 
 def _padded(row: tuple[Words, Words], start: int) -> tuple[Words, Words]:
-    """T steps of a row; beyond its end it repeats a mark that nobody counts."""
+    """T steps of a row; beyond its end it repeats a mark, which is not counted."""
     read, predicted = (words[start : start + _CARRY_STEPS] for words in row)
     spare = [marked([], backward=False)[0]] * (_CARRY_STEPS - len(read))
     return read + spare, predicted + spare
@@ -191,8 +191,8 @@ def _perplexity(
 ) -> Perplexity:
     n = n_words + n_sentences
     if n == 0:
-        raise InputError("No sentence to evaluate; expected one a line.")
+        raise InputError("No sentence to evaluate; expected one per line.")
     means = (forward / n, backward / n, (forward + backward) / (2 * n))
-    # a model gone astray has no perplexity a float can hold
+    # the perplexity of a diverged model may be too large for a float
     forward, backward, average = (math.exp(-m) if -m < 700 else math.inf for m in means)
     return Perplexity(forward, backward, average, n_sentences, n_words, unknown)

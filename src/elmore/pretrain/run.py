@@ -23,7 +23,7 @@ from elmore.train.run_folder import Report, RunFolder, checkpoints
 from elmore.train.world import World
 
 RUN = "run.json"
-_NOT_A_RUN = ("config.json", "log.jsonl", "best", "checkpoints")  # something else's, without RUN
+_NOT_A_RUN = ("config.json", "log.jsonl", "best", "checkpoints")  # of something else, without RUN
 
 
 class Kind(Protocol):
@@ -68,7 +68,7 @@ def pretrain(
     report: Report | None = None,
     counting: Counting | None = None,
 ) -> Progress:
-    """Train until the config says stop. With `resume`, from where the folder stands."""
+    """Train until the config's end. With `resume`, continue the run in `output`."""
     output, corpus = Path(output), list(corpus)
     valid = None if valid is None else Path(valid)
     vocabulary = None if vocabulary is None else Path(vocabulary)
@@ -112,7 +112,7 @@ def ending(run: Run, n_processes: int) -> LoopConfig:
 def _refuse_other_folders(output: Path, resume: bool) -> None:
     if (output / RUN).exists():
         if not resume:
-            raise InputError(f"{output} holds a run already; add --resume to go on, or remove it.")
+            raise InputError(f"{output} holds a run already; add --resume, or remove it.")
         return
     for name in _NOT_A_RUN:
         if (output / name).exists():
@@ -179,7 +179,7 @@ def _refuse_other_data(
 
 
 def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
-    """Resuming may change how long the run goes on, and nothing that made its numbers."""
+    """Resuming may change the length of a run, and nothing that its numbers depend on."""
     old, new = run.config.model_dump(), config.model_dump()
     free = {"steps", "minutes", "patience"}
     free |= {"log_steps", "checkpoint_minutes", "valid_steps", "keep"}

@@ -24,19 +24,19 @@ class ReadingConfig(Frozen):
     """How files become sentences."""
 
     tokenize: bool = False
-    """Lines are raw text, to be split into sentences and words; else one sentence a line."""
+    """Lines are raw text, to be split into sentences and words; else one sentence per line."""
     errors: Errors = "strict"
     block: int = Field(default=1, ge=1)
-    """Sentences that stay together, in their order: context across sentences is real within."""
+    """Consecutive sentences that stay together in the order of the text."""
     buffer: int = Field(default=10_000, ge=1)
     """Blocks shuffled together; 1 keeps the order of the text."""
     together: int = Field(default=4, ge=1)
-    """Files read at a time, each as often as it is long: two kinds of text are learnt as one."""
+    """Files read in parallel; blocks are drawn in proportion to file size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a stream stands."""
+    """A place in a stream."""
 
     epoch: int = 0
     shard: int = 0
@@ -88,7 +88,7 @@ class SentenceStream:
                         yield Position(epoch, i, n), block
             if not found_any:
                 names = ", ".join(str(path) for path in self.files[:3])
-                raise InputError(f"{names}: no sentence found; expected one a line.")
+                raise InputError(f"{names}: no sentence found; expected one per line.")
             epoch, start = epoch + 1, Position(epoch + 1)
 
     def _shards(self, epoch: int) -> list[Path]:

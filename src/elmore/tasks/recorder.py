@@ -1,4 +1,4 @@
-"""How a task's training is told and kept: a checkpoint and a line of the log for every epoch."""
+"""What a task's training reports and saves: a checkpoint and a line of the log per epoch."""
 
 import math
 from collections.abc import Callable
@@ -108,7 +108,7 @@ class EpochRecorder:
     def resume(self, objective: Objective, optimizers: Optimizers, world: World) -> Progress:
         newest, n = epochs(self.folder)[-1], self.objective.n_batches
         record = self.last = read_record(newest)
-        name_best(self.folder, record)  # a kill may have come between the checkpoint and its name
+        name_best(self.folder, record)  # it may have been killed between the two
         if not record.finished:
             load_weights(self.objective.model, newest)
             self._restore_optimizer(optimizers, read_tensors(newest / TRAINING))

@@ -1,1 +1,1 @@
-"""One loop, its optimisers, schedules, logs and resume. Knows no task and no objective."""
+"""One training loop with its optimizers, schedules, logs and checkpoints."""

@@ -1,4 +1,4 @@
-"""What a run leaves to read: one JSON object a line, and TensorBoard's files where it is there."""
+"""The log of a run: one JSON object per line, and TensorBoard's files if it is installed."""
 
 import json
 from importlib.util import find_spec

@@ -1,8 +1,8 @@
 """The one training loop, for pretraining and for tasks: gradients summed over micro-batches and
 processes, clipped, applied; it ends by steps, minutes, patience or a signal.
 
-What is learned is the objective's affair, what is written to disk the recorder's. Everything random
-in a step is seeded by the objective at its beginning, so no generator's state is ever kept.
+The objective says what is learned, the recorder what is written to disk. The objective seeds the
+random numbers of each step, so that no state of a generator needs to be saved.
 """
 
 import math
@@ -28,15 +28,15 @@ from elmore.train.world import World
 
 
 class LoopConfig(Frozen):
-    """How long, how fast, how often. One of steps and minutes ends the run."""
+    """How long, how fast, how often. A run needs at least one of steps and minutes."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
     steps: int | None = Field(default=None, ge=1)
     minutes: float | None = Field(default=None, gt=0)
-    """Of training time, resumed runs added up."""
+    """Training time, summed over resumed runs."""
     patience: int | None = Field(default=None, ge=1)
-    """Validations in a row without a better one after which the run ends; null: it does not."""
+    """The run ends after this many validations in a row without improvement; null: never."""
     optimizer: OptimizerConfig = AdagradConfig()
     schedule: Schedule = ConstantSchedule()
     clip: float | None = Field(default=10.0, gt=0)
@@ -48,11 +48,11 @@ class LoopConfig(Frozen):
     seed: int = Field(default=1, ge=0, lt=2**63)
     log_steps: int = Field(default=20, ge=1)
     checkpoint_minutes: float | None = Field(default=5.0, gt=0)
-    """null: a checkpoint with every validation only, and Ctrl-C stops at once."""
+    """null: a checkpoint after every validation only, and Ctrl-C stops at once."""
     valid_steps: int | None = Field(default=None, ge=1)
-    """Validate every so many steps; null: with every checkpoint."""
+    """Steps between validations; null: with every checkpoint."""
     keep: int = Field(default=2, ge=1)
-    """Checkpoints kept, newest first; the best by validation is kept besides."""
+    """Number of newest checkpoints to keep; the best by validation is always kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +65,24 @@ class Loss:
 
 
 class Objective(Protocol):
-    """What is trained. The loop asks for losses, and for what must be kept to go on."""
+    """What is trained. The loop asks it for losses, and for the state to save."""
 
     module: nn.Module
     higher_is_better: bool
     """Of the first figure of `validate`."""
 
     def groups(self) -> list[Group]:
-        """All that is ever trained; what is frozen for now is here too."""
+        """All parameters that are trained at some time, also those that are frozen now."""
 
     def begin(self, step: int) -> None:
-        """Before the first loss of a step, which counts from 1: seed torch, unfreeze layers."""
+        """Before the losses of a step (from 1): seed torch, unfreeze layers."""
 
     def next_loss(self, rng: np.random.Generator) -> Loss: ...
     def validate(self) -> dict[str, float]:
-        """Figures of held-out data, the decisive one first; empty when there is none."""
+        """Figures of held-out data, the one that decides first; empty without such data."""
 
     def state(self) -> Any:
-        """Where the data stands, in plain types and tensors."""
+        """The position in the data, in plain types and tensors."""
 
     def restore(self, state: Any) -> None: ...
     def save(self, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Objective(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run stands."""
+    """How far a run has come."""
 
     step: int = 0
     seconds: float = 0.0
@@ -108,15 +108,15 @@ class Progress:
     """How much of the run is done. This one and the next two are not part of a checkpoint."""
     lr: float = 0.0
     interrupted: int = 0
-    """The signal that ended the run before its time; 0 for none."""
+    """The signal that stopped the run early; 0 for none."""
 
 
 class Recorder(Protocol):
-    """Who is told how a run goes, and how its checkpoints are laid out. Of several processes only
-    the first reports and saves; all of them resume."""
+    """Reports the figures of a run, writes and reads its checkpoints. With several processes, only
+    the first one reports and saves; all of them resume."""
 
     def start(self, step: int) -> None:
-        """Training begins after this step; what is on record of later ones is dropped."""
+        """Training begins after this step; log lines of later ones are removed."""
 
     def report(self, progress: Progress, figures: dict[str, float]) -> None:
         """Means since the last report."""
@@ -129,21 +129,21 @@ class Recorder(Protocol):
         optimizers: list[torch.optim.Optimizer],
         states: list[Any],
     ) -> None:
-        """A checkpoint, there whole or not at all; `states` are the objectives' of all ranks."""
+        """A checkpoint, written atomically; `states` are those of the objective, by rank."""
 
     def resume(
         self, objective: Objective, optimizers: list[torch.optim.Optimizer], world: World
     ) -> Progress:
-        """Everything of the newest checkpoint."""
+        """Restore the newest checkpoint."""
 
     def diverged(self, step: int) -> str:
-        """What to tell when the gradient of a step is NaN or infinite."""
+        """The error message when the gradient of a step is NaN or infinite."""
 
     def close(self) -> None: ...
 
 
 class Loop:
-    """Trains an objective until it is done, from the recorder's newest checkpoint if told so."""
+    """Trains an objective to its end; after `resume`, from the newest checkpoint."""
 
     def __init__(self, objective: Objective, config: LoopConfig, recorder: Recorder, world: World):
         if config.steps is None and config.minutes is None:
@@ -164,7 +164,7 @@ class Loop:
         return self._fraction() >= 1.0
 
     def run(self) -> Progress:
-        """Until the end, or a signal: then a last checkpoint, and back."""
+        """Train until the end or a signal, save a last checkpoint, return."""
         progress, config = self.progress, self.config
         started, saved = time.monotonic() - progress.seconds, progress.seconds
         if self.world.first:
@@ -193,14 +193,14 @@ class Loop:
         return progress
 
     def _clock(self, started: float) -> float:
-        """One for all processes, which must come to the same decisions."""
+        """Seconds, the same in all processes, because they must make the same decisions."""
         return self.world.mean(time.monotonic() - started, self.device)
 
     @contextmanager
     def _signals(self) -> Iterator[StopSignals]:
-        """A signal ends the run after the step under way, and a second one at once."""
+        """A signal ends the run after the current step, a second one at once."""
         stop = StopSignals(second_at_once=True)
-        if self.config.checkpoint_minutes is None:  # there is nothing that could be saved
+        if self.config.checkpoint_minutes is None:  # no checkpoint can be written now
             yield stop
             return
         with stop:
@@ -313,7 +313,7 @@ class Loop:
 
 
 def scale_gradients(parameters: list[nn.Parameter], scale: float, clip: float | None) -> float:
-    """Mean instead of sum, then the clip: one multiplication. Returns the norm before the clip."""
+    """From sum to mean, and clip, in one multiplication. Returns the norm before the clip."""
     grads = []
     for p in parameters:
         if p.grad is not None and p.grad.is_sparse:

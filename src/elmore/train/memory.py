@@ -1,4 +1,4 @@
-"""Keeping large blocks of memory between steps instead of fetching them anew."""
+"""Large blocks of memory are kept between steps, instead of being requested again."""
 
 import ctypes
 import sys

@@ -64,7 +64,7 @@ class RowAdagrad(torch.optim.Optimizer):
 
 
 class RowAdam(torch.optim.Optimizer):
-    """Adam on the rows that have a gradient; the moments of the others wait, undecayed."""
+    """Adam on the rows that have a gradient; the moments of the others do not change."""
 
     def __init__(self, params: Params, config: AdamWConfig):
         self.betas, self.eps = config.betas, config.eps

@@ -1,4 +1,4 @@
-"""What a run leaves on disk, so that a run killed at any moment resumes to the last bit:
+"""The files of a run. One that is killed at any moment can resume with the same bits.
 
 run/
   log.jsonl             one JSON object per line, and TensorBoard's files
@@ -37,7 +37,7 @@ class RunFolder:
 
     def start(self, step: int) -> None:
         for left in (self.folder / CHECKPOINTS).glob(".step-*.elmore-tmp"):
-            shutil.rmtree(left)  # a kill came while it was being written
+            shutil.rmtree(left)  # the run was killed while writing it
         self._log = Log(self.folder, step)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class RunFolder:
         if not target.exists():
             with atomic_folder(target) as beside:
                 objective.save(beside)
-                # through a file of Python's, whose errors are told: torch hides a full disk
+                # through a Python file, which reports a full disk; torch.save by path does not
                 with (beside / _TRAINING).open("wb") as file:
                     torch.save(state, file)
         self._name_best(progress)
@@ -111,7 +111,7 @@ class RunFolder:
             )
         progress = Progress(**state["progress"])
         if world.first:
-            self._name_best(progress)  # a kill may have come between the checkpoint and its name
+            self._name_best(progress)  # the run may have been killed between the two
         for optimizer, kept in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(kept)
         objective.restore(state["data"][world.rank])

@@ -1,4 +1,4 @@
-"""What the learning rate is multiplied by as a run goes on."""
+"""What the learning rate is multiplied by at each step."""
 
 import math
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from elmore.config import Frozen
 
 
 class ConstantSchedule(Frozen):
-    """As it is, after an optional climb."""
+    """Constant, after an optional linear warmup."""
 
     kind: Literal["constant"] = "constant"
     warmup: int = Field(default=0, ge=0)
@@ -30,7 +30,7 @@ class NoamSchedule(Frozen):
 
 
 class CosineSchedule(Frozen):
-    """A climb of `warmup` steps, then half a cosine down to `floor` at the end of the run."""
+    """A linear warmup of `warmup` steps, then half a cosine down to `floor` at the end."""
 
     kind: Literal["cosine"] = "cosine"
     warmup: int = Field(default=200, ge=0)
@@ -43,7 +43,7 @@ class CosineSchedule(Frozen):
 
 
 class PlateauSchedule(Frozen):
-    """Multiplied by `drop` whenever `after` validations in a row have brought nothing better."""
+    """Multiplied by `drop` after every `after` validations in a row without improvement."""
 
     kind: Literal["plateau"] = "plateau"
     warmup: int = Field(default=0, ge=0)

@@ -14,7 +14,7 @@ from elmore.errors import InputError
 
 
 class World:
-    """Who else is there. Every call is the identity in a world of one."""
+    """This process among those of a run. With one process, every call is the identity."""
 
     def __init__(self, *, alone: bool = False) -> None:
         """`alone` whatever torchrun has put into the environment."""
@@ -25,7 +25,7 @@ class World:
             kind = "nccl" if torch.cuda.is_available() else "gloo"
             dist.init_process_group(kind, timeout=timedelta(days=7))
         if torch.cuda.is_available() and not alone:
-            torch.cuda.set_device(self.device())  # what travels between processes starts there
+            torch.cuda.set_device(self.device())  # tensors are sent from this device
 
     @property
     def first(self) -> bool:
@@ -46,11 +46,11 @@ class World:
         return [float(n) for n in total]
 
     def mean(self, number: float, device: torch.device) -> float:
-        """Clocks and rounding differ between processes: with this they decide alike."""
+        """Clocks and rounding differ between processes; with the mean they all decide the same."""
         return self.sum([number], device)[0] / self.size
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up what every process found; whole tensors travel as one."""
+        """Sum over all processes; dense gradients are sent as one tensor."""
         if self.size == 1:
             return
         trained = self._touched([p for p in parameters if p.requires_grad])
@@ -67,7 +67,7 @@ class World:
 
     def _touched(self, trained: list[nn.Parameter]) -> list[nn.Parameter]:
         """Those that some process has a gradient of, zeros elsewhere; the others stay without,
-        as they would in a world of one: an optimiser decays even what has a gradient of zero."""
+        as they would in one process: an optimizer decays even what has a gradient of zero."""
         if not trained:
             return []
         found = [float(p.grad is not None) for p in trained]
@@ -90,7 +90,7 @@ class World:
         return summed.coalesce()
 
     def _gather(self, part: Tensor, counts: list[Tensor], most: int) -> Tensor:
-        """Parts of different lengths, padded to travel and cut again on arrival."""
+        """Parts of different lengths: padded before they are sent, cut afterwards."""
         padded = part.new_zeros(most, *part.shape[1:])
         padded[: len(part)] = part
         parts = [torch.empty_like(padded) for _ in range(self.size)]
@@ -117,7 +117,7 @@ class World:
 
 @contextmanager
 def _peers() -> Iterator[None]:
-    """Whoever stops first says why; the others need not show where they were waiting."""
+    """The process that fails first says why; the others show no traceback."""
     try:
         yield
     except RuntimeError as error:
