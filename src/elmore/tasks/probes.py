@@ -4,7 +4,7 @@ the nearest neighbor. In a biLM the lower layer is better at the first, the uppe
 
 # N words, D vector dim, C tags
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,7 @@ from elmore.tasks.readers.columns import TaggedSentence
 from elmore.tasks.readers.conllu import read_conllu
 from elmore.tasks.wsd import DEV, WsdReport, wsd
 from elmore.uses.use import Use
-from elmore.uses.use_vectors import (
-    SentenceWatch,
-    unwatched,
-    use_vectors,
-    view,
-    views,
-)
+from elmore.uses.use_vectors import SentenceWatch, unwatched, use_vectors, view, views
 
 Labels = NDArray[np.int64]
 
@@ -107,7 +101,8 @@ def probe_pos(
     """One classifier per layer. A tag that training has not seen is always wrong."""
     known = {tag: i for i, tag in enumerate(sorted({t for s in train for t in s.tags}))}
     labels = np.array([known.get(tag, -1) for s in (*train, *test) for tag in s.tags])
-    vectors = use_vectors(encoder, [use for s in (*train, *test) for use in _every_word(s)], watch)
+    uses = [Use(s.words, i) for s in (*train, *test) for i in range(len(s.words))]
+    vectors = use_vectors(encoder, uses, watch)
     n_train = sum(len(s.tags) for s in train)
     accuracy = {}
     for name in views(encoder.n_layers):
@@ -115,10 +110,6 @@ def probe_pos(
         found = classify(seen, labels[:n_train], asked, config)
         accuracy[name] = 100 * float((found == labels[n_train:]).mean())
     return PosReport(accuracy, _by_word(train, test), n_train, len(labels) - n_train)
-
-
-def _every_word(sentence: TaggedSentence) -> Iterator[Use]:
-    return (Use(sentence.words, i) for i in range(len(sentence.words)))
 
 
 def classify(
@@ -152,16 +143,14 @@ def _train(layer: nn.Linear, vectors: Tensor, labels: Tensor, config: ProbeConfi
 
 
 def _by_word(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> float:
-    tags = Counter(tag for sentence in train for tag in sentence.tags)
+    seen, asked = (
+        [pair for s in corpus for pair in zip(s.words, s.tags, strict=True)]
+        for corpus in (train, test)
+    )
     of_word: dict[str, Counter[str]] = defaultdict(Counter)
-    for word, tag in _pairs(train):
+    for word, tag in seen:
         of_word[word][tag] += 1
     usual = {word: found.most_common(1)[0][0] for word, found in of_word.items()}
-    other = tags.most_common(1)[0][0]
-    right = [usual.get(word, other) == tag for word, tag in _pairs(test)]
+    other = Counter(tag for _, tag in seen).most_common(1)[0][0]
+    right = [usual.get(word, other) == tag for word, tag in asked]
     return 100 * sum(right) / len(right)
-
-
-def _pairs(corpus: Sequence[TaggedSentence]) -> Iterator[tuple[str, str]]:
-    for sentence in corpus:
-        yield from zip(sentence.words, sentence.tags, strict=True)

@@ -15,14 +15,7 @@ from elmore.embedder import LayerSource
 from elmore.errors import InputError
 from elmore.tasks.readers.wic import read_wic
 from elmore.uses.geometry import unit
-from elmore.uses.use_vectors import (
-    Half,
-    SentenceWatch,
-    unwatched,
-    use_vectors,
-    view,
-    views,
-)
+from elmore.uses.use_vectors import Half, SentenceWatch, unwatched, use_vectors, view, views
 
 ALL_LAYERS = "all layers"
 _RIDGE = 1.0  # keeps the weights finite when the pairs can be told apart without a mistake

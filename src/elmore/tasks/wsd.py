@@ -4,7 +4,7 @@ one of the sets, the development set, and named in the report.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from elmore.embedder import LayerSource
 from elmore.errors import ConfigError, InputError
-from elmore.tasks.nearest_sense import RULES, ambiguous, answers
+from elmore.tasks.nearest_sense import InSentence, nearest_senses
 from elmore.tasks.readers.raganato import (
     DATA,
     Lemma,
@@ -23,13 +23,10 @@ from elmore.tasks.readers.raganato import (
 )
 from elmore.tasks.readers.semcor import read_semcor
 from elmore.tasks.scorers.raganato import SenseScore, score_senses
-from elmore.uses.use import Use
-from elmore.uses.use_vectors import SentenceWatch, unwatched, use_vectors, views
+from elmore.uses.use_vectors import SentenceWatch, unwatched
 
 DEV = "semeval2007"
 FIRST_SENSE = "first sense"
-
-Answer = str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +84,16 @@ def wsd(
     """Senses from `semcor` (JSON lines, or `.data.xml` with its key file) for the instances of
     `sets` (`.data.xml`); every sentence is embedded once."""
     asked = _read_sets(sets, dev)
-    uses = [use for sentences in asked.values() for use in _uses(sentences)]
-    wanted = {use.lemma for use in uses}
-    known = [s for path in semcor for s in _with(wanted, read_tagged(path))]
-    senses = sense_order(_uses(known))
+    uses = [found for own in asked.values() for found in own]
+    wanted = {use.lemma for _, use in uses}
+    tagged = (found for path in semcor for found in _uses(_tagged(path)))
+    known = [(words, use) for words, use in tagged if use.lemma in wanted]
+    senses = sense_order(use for _, use in known)
     if not senses:
         raise InputError(f"{_listed(semcor)}: has no sense of any word of {_listed(sets)}.")
-    first = [first_sense(senses, use.lemma) for use in uses]
-    ways = _answer(encoder, senses, known, [s for found in asked.values() for s in found], watch)
-    gold = {name: [use.senses for use in _uses(found)] for name, found in asked.items()}
+    first = [senses[use.lemma][0] if use.lemma in senses else None for _, use in uses]
+    ways = nearest_senses(encoder, senses, known, uses, watch)
+    gold = {name: [use.senses for _, use in own] for name, own in asked.items()}
     rows = tuple(
         WsdRow(vectors, rule, _scores(gold, first, found))
         for (vectors, rule), found in ways.items()
@@ -105,30 +103,29 @@ def wsd(
     )
 
 
-def read_tagged(path: str | Path) -> Iterator[SenseSentence]:
-    """Sense-tagged sentences of either layout, told apart by the file's name."""
+def _tagged(path: str | Path) -> Iterator[SenseSentence]:
+    """Sentences of either layout, which the file's name tells apart."""
     return read_raganato(path) if DATA in Path(path).name else read_semcor(path)
 
 
+def _uses(sentences: Iterable[SenseSentence]) -> Iterator[InSentence]:
+    return ((sentence.words, use) for sentence in sentences for use in sentence.uses)
+
+
 def sense_order(uses: Iterable[SenseUse]) -> dict[Lemma, list[str]]:
-    """The senses of each lemma, the most frequent first; of equals, the one met first."""
+    """The senses of each lemma, the most frequent first; ties go to the one seen first."""
     counts: dict[Lemma, Counter[str]] = defaultdict(Counter)
     for use in uses:
         counts[use.lemma].update(use.senses)
     return {lemma: [key for key, _ in found.most_common()] for lemma, found in counts.items()}
 
 
-def first_sense(senses: dict[Lemma, list[str]], lemma: Lemma) -> Answer:
-    """The most frequent one; nothing for a lemma that was never seen."""
-    return senses[lemma][0] if lemma in senses else None
-
-
-def _read_sets(paths: Sequence[str | Path], dev: str) -> dict[str, list[SenseSentence]]:
-    asked: dict[str, list[SenseSentence]] = {}
+def _read_sets(paths: Sequence[str | Path], dev: str) -> dict[str, list[InSentence]]:
+    asked: dict[str, list[InSentence]] = {}
     for path in paths:
         if (name := set_name(path)) in asked:
             raise InputError(f"{path}: a set named {name} is there already; give each one once.")
-        asked[name] = list(read_raganato(path))
+        asked[name] = list(_uses(read_raganato(path)))
     if dev not in asked:
         raise ConfigError(
             f"The development set is {dev!r}, but the sets are {', '.join(asked) or 'none'}; "
@@ -137,23 +134,12 @@ def _read_sets(paths: Sequence[str | Path], dev: str) -> dict[str, list[SenseSen
     return asked
 
 
-def _uses(sentences: Iterable[SenseSentence]) -> Iterator[SenseUse]:
-    return (use for sentence in sentences for use in sentence.uses)
-
-
-def _with(wanted: Container[Lemma], sentences: Iterable[SenseSentence]) -> Iterator[SenseSentence]:
-    """Sentences with a wanted use, and only those uses of them."""
-    for sentence in sentences:
-        if uses := tuple(use for use in sentence.uses if use.lemma in wanted):
-            yield SenseSentence(sentence.words, uses)
-
-
 def _listed(paths: Sequence[str | Path]) -> str:
     return ", ".join(Path(path).name for path in paths)
 
 
 def _scores(
-    gold: dict[str, list[tuple[str, ...]]], first: list[Answer], found: dict[int, str]
+    gold: dict[str, list[tuple[str, ...]]], first: list[str | None], found: dict[int, str]
 ) -> dict[str, SenseScore]:
     """Of every set, one after another; where nothing was found the first sense is the answer."""
     answers = (found.get(place, answer) for place, answer in enumerate(first))
@@ -161,27 +147,3 @@ def _scores(
         name: score_senses(senses, list(islice(answers, len(senses))))
         for name, senses in gold.items()
     }
-
-
-def _answer(
-    encoder: LayerSource,
-    senses: dict[Lemma, list[str]],
-    known: list[SenseSentence],
-    asked: list[SenseSentence],
-    watch: SentenceWatch,
-) -> dict[tuple[str, str], dict[int, str]]:
-    """For each (vectors, rule) the senses found, by place. Lemmas with one sense need no vectors:
-    they are not embedded, and not answered here."""
-    several = {lemma: found for lemma, found in senses.items() if len(found) > 1}
-    embedded = [*_with(several, known), *_with(several, asked)]
-    vectors = use_vectors(encoder, [use for s in embedded for use in _as_uses(s)], watch)
-    lemmas = ambiguous(several, list(_uses(known)), list(_uses(asked)))
-    return {
-        (name, rule): dict(answers(lemmas, vectors, name, rule))
-        for name in views(encoder.n_layers)
-        for rule in RULES
-    }
-
-
-def _as_uses(sentence: SenseSentence) -> Iterator[Use]:
-    return (Use(sentence.words, use.start, use.stop - use.start) for use in sentence.uses)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmore.errors import InputError
-from elmore.files.text_file import read_lines
-from elmore.tasks.readers.json_text import parse_json
+from elmore.tasks.readers.lines import parse_json, placed_lines
 from elmore.tasks.task import Corpus, Words
 from elmore.text.tokenize import words
 
@@ -35,24 +34,23 @@ class Pair:
     label: str | None = None
 
 
-class _Row(NamedTuple):
-    place: str
-    premise: str
-    hypothesis: str
-    label: str | None
+_Row = tuple[str, str, Any]  # premise, hypothesis and label as they stand in the file
 
 
 def read_pairs(path: Path, *, labeled: bool = True) -> Corpus[Pair]:
     """The pairs of a file in order; without `labeled` labels are neither needed nor read."""
     pairs: list[Pair] = []
     n_undecided = 0
-    for row in _rows(path, labeled):
-        if row.label in UNDECIDED:
+    for where, (premise, hypothesis, given) in _rows(path, labeled):
+        label = _label(given, where) if labeled else None
+        if label in UNDECIDED:
             n_undecided += 1
         else:
-            premise = _words(row.premise, "premise", row.place)
-            hypothesis = _words(row.hypothesis, "hypothesis", row.place)
-            pairs.append(Pair(premise, hypothesis, row.label))
+            first, second = (
+                _words(premise, "premise", where),
+                _words(hypothesis, "hypothesis", where),
+            )
+            pairs.append(Pair(first, second, label))
     if not pairs:
         found = (
             f"only pairs without an agreed label ({n_undecided:,})" if n_undecided else "no pair"
@@ -62,76 +60,75 @@ def read_pairs(path: Path, *, labeled: bool = True) -> Corpus[Pair]:
     return Corpus(pairs, (note,) if n_undecided else ())
 
 
-def _words(text: str, which: str, place: str) -> Words:
+def _words(text: str, which: str, where: str) -> Words:
     found = tuple(words(text))
     if not found:
-        raise InputError(f"{place}: the {which} has no words; correct or remove the line.")
+        raise InputError(f"{where}: the {which} has no words; correct or remove the line.")
     return found
 
 
-def _rows(path: Path, labeled: bool) -> Iterator[_Row]:
-    lines = ((n, line) for n, line in enumerate(read_lines(path), start=1) if line.strip())
+def _rows(path: Path, labeled: bool) -> Iterator[tuple[str, _Row]]:
+    """Each with its place in the file."""
+    lines = placed_lines(path)
     first = next(lines, None)
     if first is None:
         return
-    if first[1].lstrip().startswith("{"):
-        for number, line in chain([first], lines):
-            yield _from_json(parse_json(line, path, number), f"{path}, line {number}", labeled)
+    where, line = first
+    if line.lstrip().startswith("{"):
+        for where, line in chain([first], lines):
+            yield where, _from_json(parse_json(line, where), where)
         return
-    names = [cell.strip() for cell in first[1].split("\t")]
-    columns = _columns(names, f"{path}, line {first[0]}", labeled)
-    for number, line in lines if columns else chain([first], lines):
-        yield _from_cells(line.split("\t"), columns, f"{path}, line {number}", labeled)
+    columns = _columns([cell.strip() for cell in line.split("\t")], where, labeled)
+    for where, line in lines if columns else chain([first], lines):
+        yield where, _from_cells(line.split("\t"), columns, where, labeled)
 
 
-def _columns(names: list[str], place: str, labeled: bool) -> tuple[int, ...] | None:
+def _columns(names: list[str], where: str, labeled: bool) -> tuple[int, ...] | None:
     """Where a line of names puts sentences and label; None if the line names nothing."""
     plain = [name.lower() for name in names]
     for premise, hypothesis, *labels in NAMES:
         if premise.lower() in plain and hypothesis.lower() in plain:
             found = [plain.index(label) for label in labels if label in plain]
             if labeled and not found:
-                raise InputError(f"{place}: no column {' or '.join(labels)} among {names}.")
+                raise InputError(f"{where}: no column {' or '.join(labels)} among {names}.")
             return plain.index(premise.lower()), plain.index(hypothesis.lower()), *found[:1]
     if plain[-1] in LABELS:
         known = "; ".join(f"{premise}, {hypothesis}" for premise, hypothesis, *_ in NAMES)
         raise InputError(
-            f"{place}: names of columns ({', '.join(names)[:60]}), but not of two sentences; "
+            f"{where}: names of columns ({', '.join(names)[:60]}), but not of two sentences; "
             f"expected {known}, or no line of names."
         )
     return None
 
 
 def _from_cells(
-    cells: list[str], columns: tuple[int, ...] | None, place: str, labeled: bool
+    cells: list[str], columns: tuple[int, ...] | None, where: str, labeled: bool
 ) -> _Row:
     if columns is None:
         if len(cells) != 3 and (labeled or len(cells) != 2):
             raise InputError(
-                f"{place}: {len(cells)} columns; expected 3, split by tabs: {EXPECTED}, or a first "
+                f"{where}: {len(cells)} columns; expected 3, split by tabs: {EXPECTED}, or a first "
                 "line that names more."
             )
         columns = (0, 1, 2)
     elif len(cells) <= max(columns):
-        raise InputError(f"{place}: {len(cells)} columns; expected {max(columns) + 1} or more.")
-    premise, hypothesis = (cells[i] for i in columns[:2])
-    label = _label(cells[columns[2]].strip(), place) if labeled else None
-    return _Row(place, premise, hypothesis, label)
+        raise InputError(f"{where}: {len(cells)} columns; expected {max(columns) + 1} or more.")
+    label = cells[columns[2]].strip() if labeled else None
+    return cells[columns[0]], cells[columns[1]], label
 
 
-def _from_json(found: Any, place: str, labeled: bool) -> _Row:
+def _from_json(found: Any, where: str) -> _Row:
     if not isinstance(found, dict):
-        raise InputError(f"{place}: a JSON {type(found).__name__}; expected an object.")
+        raise InputError(f"{where}: a JSON {type(found).__name__}; expected an object.")
     for premise, hypothesis, *labels in NAMES:
         if isinstance(found.get(premise), str) and isinstance(found.get(hypothesis), str):
-            given = next((found[name] for name in labels if name in found), None)
-            label = _label(given, place) if labeled else None
-            return _Row(place, found[premise], found[hypothesis], label)
+            label = next((found[name] for name in labels if name in found), None)
+            return found[premise], found[hypothesis], label
     names = " or ".join(f"{premise} and {hypothesis}" for premise, hypothesis, *_ in NAMES)
-    raise InputError(f"{place}: no two sentences among {sorted(found)[:9]}; expected {names}.")
+    raise InputError(f"{where}: no two sentences among {sorted(found)[:9]}; expected {names}.")
 
 
-def _label(given: Any, place: str) -> str:
+def _label(given: Any, where: str) -> str:
     if isinstance(given, str | int) and str(given) and not isinstance(given, bool):
         return str(given)
-    raise InputError(f"{place}: the label is {given!r}; expected a name or a number.")
+    raise InputError(f"{where}: the label is {given!r}; expected a name or a number.")

@@ -1,25 +1,25 @@
 """Sense-tagged sentences in the layout of the unified WSD evaluation: `X.data.xml` has the words,
-`X.gold.key.txt` beside it the senses. Also what every such sentence is, whatever file it is from.
+`X.gold.key.txt` beside it the senses. Sense-tagged sentences of any file have the types here.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
 
 from elmore.errors import InputError
 from elmore.files.text_file import read_lines
-from elmore.tasks.readers.gold import gold_beside
+from elmore.tasks.readers.lines import gold_beside, placed_lines
 
 DATA, GOLD = ".data.xml", ".gold.key.txt"
 POS = ("NOUN", "VERB", "ADJ", "ADV")
 
-Lemma = tuple[str, str]  # as the dictionary has it, lower case, and one of POS
+Lemma = tuple[str, str]  # the dictionary form in lower case, and one of POS
 
 
 @dataclass(frozen=True, slots=True)
 class SenseUse:
-    """A word, or several, whose sense is known."""
+    """A word, or several words, whose sense is known."""
 
     start: int
     stop: int
@@ -41,7 +41,12 @@ def read_raganato(path: str | Path) -> Iterator[SenseSentence]:
     reading = _Reading(path, read_senses(gold_beside(path, DATA, GOLD)))
     for line in read_lines(path):
         yield from reading.feed(f"{line}\n")
-    yield from reading.end()
+    yield from reading.feed("", final=True)
+    if reading.senses:
+        raise InputError(
+            f"{path}: {len(reading.senses)} instances of its key file are not in it "
+            f"({next(iter(reading.senses))} first); the two are probably of different sets."
+        )
 
 
 def set_name(path: str | Path) -> str:
@@ -52,19 +57,15 @@ def set_name(path: str | Path) -> str:
 def read_senses(path: str | Path) -> dict[str, tuple[str, ...]]:
     """Of each line: an instance, and the sense keys that are right for it."""
     senses: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        match line.split():
-            case []:
-                continue
-            case [instance, first, *more]:
-                if instance in senses:
-                    raise InputError(f"{path}, line {number}: {instance} is there twice.")
-                senses[instance] = (first, *more)
-            case [instance]:
-                raise InputError(
-                    f"{path}, line {number}: {instance} has no sense; "
-                    "expected an instance and its sense keys."
-                )
+    for where, line in placed_lines(path):
+        instance, *keys = line.split()
+        if not keys:
+            raise InputError(
+                f"{where}: {instance} has no sense; expected an instance and its sense keys."
+            )
+        if instance in senses:
+            raise InputError(f"{where}: {instance} is there twice.")
+        senses[instance] = tuple(keys)
     return senses
 
 
@@ -73,23 +74,16 @@ def split_words(text: str) -> list[str]:
     return text.replace("_", " ").split() or text.split()
 
 
-@dataclass
-class _Open:
-    """The sentence being read."""
-
-    words: list[str] = field(default_factory=list)
-    uses: list[SenseUse] = field(default_factory=list)
-
-
 class _Reading:
-    """An XML file line by line; a sentence is given as soon as it ends."""
+    """An XML file read line by line; every sentence is handed out as soon as it ends."""
 
     def __init__(self, path: str | Path, senses: dict[str, tuple[str, ...]]):
         self.path, self.senses = path, senses
         self.done: list[SenseSentence] = []
-        self.sentence: _Open | None = None
+        self.words: list[str] | None = None  # None outside a sentence
+        self.uses: list[SenseUse] = []
         self.instance: dict[str, str] | None = None
-        self.text: list[str] | None = None
+        self.text = ""
         self.parser = expat.ParserCreate()
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
@@ -107,46 +101,32 @@ class _Reading:
         done, self.done = self.done, []
         return done
 
-    def end(self) -> list[SenseSentence]:
-        done = self.feed("", final=True)
-        if self.senses:
-            raise InputError(
-                f"{self.path}: {len(self.senses)} instances of its key file are not in it "
-                f"({next(iter(self.senses))} first); the two are probably of different sets."
-            )
-        return done
-
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "sentence":
-            self.sentence = _Open()
+            self.words, self.uses = [], []
         elif tag in ("wf", "instance"):
-            if self.sentence is None:
+            if self.words is None:
                 raise self._wrong(f"<{tag}> outside a <sentence>")
-            self.text = []
-            self.instance = attributes if tag == "instance" else None
+            self.text, self.instance = "", attributes if tag == "instance" else None
 
     def _characters(self, text: str) -> None:
-        if self.text is not None:
-            self.text.append(text)
+        self.text += text
 
     def _end(self, tag: str) -> None:
-        if tag == "sentence" and self.sentence is not None:
-            self.done.append(SenseSentence(tuple(self.sentence.words), tuple(self.sentence.uses)))
-            self.sentence = None
+        if self.words is None:
+            return
+        if tag == "sentence":
+            self.done.append(SenseSentence(tuple(self.words), tuple(self.uses)))
+            self.words = None
         elif tag in ("wf", "instance"):
-            self._add(split_words("".join(self.text or [])))
-            self.text = self.instance = None
-
-    def _add(self, words: list[str]) -> None:
-        assert self.sentence is not None
-        start = len(self.sentence.words)
-        self.sentence.words += words
-        if self.instance is not None:
-            if not words:
-                raise self._wrong("an <instance> without a word")
-            self.sentence.uses.append(self._use(self.instance, start, start + len(words)))
+            start = len(self.words)
+            self.words += split_words(self.text)
+            if self.instance is not None:
+                self.uses.append(self._use(self.instance, start, len(self.words)))
 
     def _use(self, attributes: dict[str, str], start: int, stop: int) -> SenseUse:
+        if start == stop:
+            raise self._wrong("an <instance> without a word")
         if missing := {"id", "lemma", "pos"} - attributes.keys():
             raise self._wrong(f"an <instance> without {', '.join(sorted(missing))}")
         if (pos := attributes["pos"]) not in POS:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import InputError
-from elmore.files.text_file import read_lines
-from elmore.tasks.readers.json_text import parse_json
+from elmore.tasks.readers.lines import parse_json, placed_lines
 from elmore.tasks.readers.raganato import SenseSentence, SenseUse, split_words
 
 _POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}  # 5: a satellite of a 3
@@ -19,11 +18,10 @@ _NAME = "NNP"
 
 
 def read_semcor(path: str | Path) -> Iterator[SenseSentence]:
-    """Sentences with their senses. A name tagged as a person, group or location is no use of those
-    words: the lemma it is given is its class, and it is left untagged."""
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield _sentence(parse_json(line, path, number), f"{path}, line {number}")
+    """Sentences with their senses. Names of persons, groups and locations are left untagged: their
+    lemma in the file is not the word but the class."""
+    for where, line in placed_lines(path):
+        yield _sentence(parse_json(line, where), where)
 
 
 def _sentence(given: Any, where: str) -> SenseSentence:
@@ -36,24 +34,20 @@ def _sentence(given: Any, where: str) -> SenseSentence:
     words: list[str] = []
     uses: list[SenseUse] = []
     for token in tokens:
-        form, lemma, pos, key = _checked(token, where)
         start = len(words)
-        words += split_words(form)
-        if key is not None and pos != _NAME and len(words) > start:
-            uses.append(_use(start, len(words), lemma, key, where))
+        match token:
+            case [str(form), None | str(), None | str(), None, *_]:
+                words += split_words(form)
+            case [str(form), str(lemma), None | str() as pos, str(key), *_]:
+                words += split_words(form)
+                if pos != _NAME and len(words) > start:
+                    uses.append(_use(start, len(words), lemma, key, where))
+            case _:
+                raise InputError(
+                    f"{where}: the token is {json.dumps(token, ensure_ascii=False)[:80]}; expected "
+                    "[form, lemma, pos, sense key, …], the last three null where there are none."
+                )
     return SenseSentence(tuple(words), tuple(uses))
-
-
-def _checked(token: Any, where: str) -> tuple[str, str, str | None, str | None]:
-    match token:
-        case [str(form), None | str(), None | str(), None, *_]:
-            return form, "", None, None
-        case [str(form), str(lemma), None | str() as pos, str(key), *_]:
-            return form, lemma, pos, key
-    raise InputError(
-        f"{where}: the token is {json.dumps(token, ensure_ascii=False)[:80]}; expected "
-        "[form, lemma, pos, sense key, …], the last three null where there are none."
-    )
 
 
 def _use(start: int, stop: int, lemma: str, key: str, where: str) -> SenseUse:

@@ -3,6 +3,7 @@ their places in the text, so a span of words can be cut from it as it was writte
 not where the file says is searched for, counted and reported; it always counts in the scores.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from pydantic_core import ErrorDetails
 from elmore.config import Foreign
 from elmore.errors import InputError
 from elmore.files.text_file import read_lines
-from elmore.tasks.readers.json_text import parse_json
+from elmore.tasks.readers.lines import parse_json
 from elmore.tasks.task import Corpus, Words
 from elmore.text.tokenize import tokenize, words
 
@@ -97,7 +98,9 @@ def with_spans(corpus: Corpus[Question]) -> Corpus[Question]:
 
 def _paragraphs(path: Path) -> Iterator[tuple[str, _Paragraph]]:
     try:
-        file = _File.model_validate(parse_json("\n".join(read_lines(path)), path))
+        file = _File.model_validate(
+            parse_json("\n".join(read_lines(path)), str(path), whole_file=True)
+        )
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(
@@ -176,11 +179,8 @@ def _start(answer: _Answer, text: str) -> int | None:
         return None
     if answer.answer_start >= 0 and text.startswith(answer.text, answer.answer_start):
         return answer.answer_start
-    places: list[int] = []
-    place = text.find(answer.text)
-    while place >= 0:
-        places.append(place)
-        place = text.find(answer.text, place + 1)
+    # a lookahead finds places that overlap, too
+    places = [found.start() for found in re.finditer(f"(?={re.escape(answer.text)})", text)]
     return min(places, key=lambda at: abs(at - answer.answer_start), default=None)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.errors import InputError
-from elmore.files.text_file import read_lines
+from elmore.tasks.readers.lines import placed_lines
 from elmore.tasks.task import Words
 
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
@@ -37,16 +37,19 @@ class Tree:
 def read_trees(path: Path) -> Iterator[Tree]:
     """One per line; blank lines are skipped."""
     found = False
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            found = True
-            yield _tree(line, path, number)
+    for where, line in placed_lines(path):
+        found = True
+        yield _tree(line, where)
     if not found:
         raise InputError(f"{path}: no tree found; expected one per line like (3 (2 It) (4 works)).")
 
 
-def _tree(line: str, path: Path, number: int) -> Tree:
+def _tree(line: str, where: str) -> Tree:
     """Brackets are matched by a stack, so depth is bounded by memory alone."""
+    broken = InputError(
+        f"{where}: {line[:40]!r} is not a tree; expected brackets that match, each with a label "
+        "and words or phrases, as in (3 (2 It) (4 works))."
+    )
     words: list[str] = []
     phrases: list[Phrase] = []
     open_phrases: list[tuple[int, str]] = []
@@ -55,24 +58,17 @@ def _tree(line: str, path: Path, number: int) -> Tree:
         if token == "(":
             label = tokens[i + 1] if i + 1 < len(tokens) else ")"
             if label in "()" or (phrases and not open_phrases):
-                raise _broken(line, path, number)
+                raise broken
             open_phrases.append((len(words), label))
         elif not open_phrases:
-            raise _broken(line, path, number)
+            raise broken
         elif token == ")":
             start, label = open_phrases.pop()
             if start == len(words):
-                raise _broken(line, path, number)
+                raise broken
             phrases.append(Phrase(start, len(words), label))
         elif tokens[i - 1] != "(":  # after a bracket it is the label
             words.append(_ESCAPES.get(token, token).replace("\\/", "/").replace("\\*", "*"))
     if open_phrases or not phrases:
-        raise _broken(line, path, number)
+        raise broken
     return Tree(tuple(words), tuple(phrases))
-
-
-def _broken(line: str, path: Path, number: int) -> InputError:
-    return InputError(
-        f"{path}, line {number}: {line[:40]!r} is not a tree; expected brackets that match, each "
-        "with a label and words or phrases, as in (3 (2 It) (4 works))."
-    )

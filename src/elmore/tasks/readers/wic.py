@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elmore.errors import InputError
 from elmore.files.text_file import read_lines
-from elmore.tasks.readers.gold import gold_beside
+from elmore.tasks.readers.lines import gold_beside
 from elmore.uses.use import Use
 
 DATA, GOLD = ".data.txt", ".gold.txt"
