@@ -72,7 +72,7 @@ class Embedder:
         precision: str = "float32",
         source: str | None = None,
     ):
-        self.device = _device(device)
+        self.device = find_device(device)
         self.precision = check_precision(precision, checkpoint.model, self.device)
         self.checkpoint, self.source = checkpoint, source
         self.model = checkpoint.model.to(self.device).eval()
@@ -217,7 +217,8 @@ def _embeddings(sentences: list[ReadSentence], layers: list[NDArray[Any]]) -> li
     ]
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """`auto` is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -153,7 +153,7 @@ class _Heard:
 def _tell(table: list[dict[str, Any]], output: Path | None) -> None:
     """To stdout, and as JSON with every digit."""
     from elmore.files.atomic import atomic_file
-    from elmore.tasks.compare.table import markdown
+    from elmore.tasks.compare.report import markdown
 
     rows = [[_cell(value) for value in row.values()] for row in table]
     print(markdown([list(table[0]), *rows]), end="")

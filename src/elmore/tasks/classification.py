@@ -1,6 +1,6 @@
-"""A label for a whole sentence: a biLSTM whose states are pooled by attention. Where the labels of
-phrases are known too (sentiment trees), they teach the same classifier: a phrase is pooled from the
-states of its words within their sentence, so a tree costs hardly more than its sentence.
+"""One label per sentence: a biLSTM whose states are pooled by attention. Labels of phrases
+(sentiment trees) train the same classifier: a phrase is pooled from the states of its words within
+the sentence, so a whole tree costs hardly more than its sentence.
 """
 
 # B sentences, T words in the longest, M phrases of a sentence, H hidden units, K labels
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.nn.rnn import BiRNN
-from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
+from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.plain import read_plain_sentences
-from elmore.tasks.readers.trees import Phrase, Tree, read_trees
+from elmore.tasks.readers.trees import Phrase, read_trees
 from elmore.tasks.scorers.labels import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
@@ -46,13 +46,16 @@ class Classification(Frozen):
     dropout: float = Field(default=0.5, ge=0, lt=1)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Labelled]:
-        keep = training and self.phrases
-        return Corpus([_example(tree, keep) for tree in read_trees(path)])
+        examples = []
+        for tree in read_trees(path):
+            *inner, root = tree.phrases
+            phrases = tuple(inner) if training and self.phrases else ()
+            examples.append(Labelled(tree.words, root.label, phrases))
+        return Corpus(examples)
 
     def read_plain(self, path: Path) -> Corpus[Labelled]:
         """One sentence per line."""
-        found = read_plain_sentences(path)
-        return Corpus([Labelled(words) for words in found.examples], found.notes)
+        return read_plain_sentences(path, Labelled)
 
     def inputs(self, example: Labelled) -> Sequence[Words]:
         return (example.words,)
@@ -70,11 +73,6 @@ class Classification(Frozen):
 
     def shown(self, example: Labelled, prediction: str) -> dict[str, Any]:
         return {"words": list(example.words), "label": prediction}
-
-
-def _example(tree: Tree, phrases: bool) -> Labelled:
-    *inner, root = tree.phrases
-    return Labelled(tree.words, root.label, tuple(inner) if phrases else ())
 
 
 class ClassificationHead(Head[Labelled, str]):
@@ -96,8 +94,7 @@ class ClassificationHead(Head[Labelled, str]):
         )
 
     def states(self, sentences: Encoded) -> Tensor:
-        x: Tensor = self.rnn(sentences.vectors, sentences.mask)  # (B, T, 2H)
-        return x if sentences.late is None else torch.cat([x, sentences.late], dim=-1)
+        return sentences.with_late(self.rnn(sentences.vectors, sentences.mask))  # (B, T, 2H + late)
 
     def scores(self, states: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
         """Of phrases, words start … end - 1 each: starts and ends (B, M) -> (B, M, K)."""
@@ -110,9 +107,7 @@ class ClassificationHead(Head[Labelled, str]):
         scores: Tensor = self.classify(torch.cat([pooled, first, last], dim=-1))
         return scores
 
-    def loss(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Labelled]
-    ) -> Tensor:
+    def loss(self, encoded: Batches, places: Places, examples: Sequence[Labelled]) -> Tensor:
         sentences = nth_inputs(encoded, places, 0)
         # the sentence itself stands first
         phrases = [[Phrase(0, len(e.words), e.label or ""), *e.phrases] for e in examples]
@@ -130,9 +125,7 @@ class ClassificationHead(Head[Labelled, str]):
         known = F.cross_entropy(scores[:, 1:].flatten(0, 1), inner.flatten(), ignore_index=-1)
         return whole + self.weight * known
 
-    def predict(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Labelled]
-    ) -> list[str]:
+    def predict(self, encoded: Batches, places: Places, examples: Sequence[Labelled]) -> list[str]:
         sentences = nth_inputs(encoded, places, 0)
         ends = sentences.lengths.clamp(min=1).unsqueeze(1)  # (B, 1)
         scores = self.scores(self.states(sentences), torch.zeros_like(ends), ends)

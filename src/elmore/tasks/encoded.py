@@ -1,5 +1,5 @@
-"""What passes between encoders and heads: inputs as vectors, in padded batches, and the place of
-each example's own inputs in them.
+"""What passes from encoders to heads: inputs as vectors, in padded batches, and the places of each
+example's own inputs in these batches.
 """
 
 # B inputs, T words in the longest, D vector dim, E dim of the late vectors
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from elmore.text.reader import Pair
@@ -41,9 +42,17 @@ class Encoded:
     def lengths(self) -> Tensor:
         return self.mask.sum(dim=1)  # (B,)
 
+    def with_late(self, states: Tensor) -> Tensor:
+        """The states of the task's RNN (B, T, H), and beside them the late vectors, if any."""
+        return states if self.late is None else torch.cat([states, self.late], dim=-1)
+
     def rows(self, rows: Sequence[int]) -> "Encoded":
         late = None if self.late is None else self.late[rows]
         return Encoded(self.vectors[rows], self.mask[rows], late)
+
+
+Batches = Sequence[Encoded]
+"""All inputs of some examples."""
 
 
 class Place(NamedTuple):
@@ -73,7 +82,7 @@ def arrange(inputs: Sequence[Sequence[Input]], *, share: bool) -> tuple[list[lis
     return batches, [[Place(n, row) for n in range(len(own))] for row, own in enumerate(inputs)]
 
 
-def nth_inputs(encoded: Sequence[Encoded], places: Places, n: int) -> Encoded:
+def nth_inputs(encoded: Batches, places: Places, n: int) -> Encoded:
     """The n-th input of every example, one row per example."""
     (batch,) = {own[n].batch for own in places}
     rows = [own[n].row for own in places]

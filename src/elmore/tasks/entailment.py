@@ -17,7 +17,7 @@ from elmore.config import Frozen
 from elmore.nn.attention import align, masked_max, masked_mean
 from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import BiRNN, SentenceDropout
-from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
+from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.pairs import Pair, read_pairs
 from elmore.tasks.scorers.labels import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
@@ -30,7 +30,7 @@ class Entailment(Frozen):
 
     kind: Literal["entailment"] = "entailment"
     hidden: int = Field(default=100, ge=1)
-    """Of each direction of both RNNs, and of the deciding layer."""
+    """Units in each direction of both RNNs, and in the last hidden layer."""
     dropout: float = Field(default=0.3, ge=0.0, lt=1.0)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Pair]:
@@ -77,17 +77,15 @@ class ESIM(Head[Pair, str]):
             nn.Linear(hidden, len(self.labels)),
         )
 
-    def loss(self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Pair]) -> Tensor:
+    def loss(self, encoded: Batches, places: Places, examples: Sequence[Pair]) -> Tensor:
         gold = [self.labels.index(pair.label) for pair in examples if pair.label is not None]
         scores = self._scores(encoded, places)
         return functional.cross_entropy(scores, torch.tensor(gold, device=scores.device))
 
-    def predict(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Pair]
-    ) -> list[str]:
+    def predict(self, encoded: Batches, places: Places, examples: Sequence[Pair]) -> list[str]:
         return [self.labels[i] for i in self._scores(encoded, places).argmax(dim=-1).tolist()]
 
-    def _scores(self, encoded: Sequence[Encoded], places: Places) -> Tensor:
+    def _scores(self, encoded: Batches, places: Places) -> Tensor:
         scores: Tensor = self(*(nth_inputs(encoded, places, n) for n in range(2)))
         return scores
 
@@ -95,10 +93,7 @@ class ESIM(Head[Pair, str]):
         """Scores of the labels, (B, number of labels)."""
         a, b = self._read(premise, hypothesis)  # (B, T, 2H + late)
         from_b, from_a = align(a, premise.mask, b, hypothesis.mask)
-        pooled = [
-            self._pooled(a, from_b, premise.mask),
-            self._pooled(b, from_a, hypothesis.mask),
-        ]
+        pooled = self._pooled(a, from_b, premise.mask), self._pooled(b, from_a, hypothesis.mask)
         scores: Tensor = self.decide(torch.cat(pooled, dim=-1))
         return scores
 
@@ -107,8 +102,7 @@ class ESIM(Head[Pair, str]):
         joined = self.dropout(torch.cat([sentence.vectors for sentence in pair], dim=1))
         kept = joined.split([sentence.vectors.shape[1] for sentence in pair], dim=1)
         for sentence, vectors in zip(pair, kept, strict=True):
-            y = self.read(vectors, sentence.mask)  # (B, T, 2H)
-            yield y if sentence.late is None else torch.cat([y, sentence.late], dim=-1)
+            yield sentence.with_late(self.read(vectors, sentence.mask))
 
     def _pooled(self, own: Tensor, other: Tensor, mask: Tensor) -> Tensor:
         compared = self.compare(torch.cat([own, other, own - other, own * other], dim=-1))

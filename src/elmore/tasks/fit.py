@@ -1,5 +1,5 @@
-"""Training a task's model an epoch at a time: the dev set is scored after each, the best epoch is
-kept, the learning rate halves when nothing improves, and then training ends.
+"""Training a task's model: the dev set is scored after each epoch, and the best epoch is kept. The
+learning rate is halved when nothing improves, and after some more such epochs training ends.
 """
 
 import hashlib
@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
+from elmore.embedder import find_device
 from elmore.errors import InputError
-from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import own_words
 from elmore.tasks.fit_config import FitConfig as FitConfig
-from elmore.tasks.model import TaskModel, build_model, check_pretrained, find_device, load_weights
+from elmore.tasks.model import TaskModel, build_model, check_pretrained, load_weights
 from elmore.tasks.objective import TaskObjective
 from elmore.tasks.recorder import RATE_DROP, EpochRecorder, Report
 from elmore.tasks.recorder import EpochReport as EpochReport
 from elmore.tasks.saved import CONFIG, SavedTask, best_epoch, epochs, read_saved, write_saved
-from elmore.tasks.task import Score
+from elmore.tasks.task import Score, all_inputs
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import PlateauSchedule
@@ -44,10 +44,6 @@ class Fitted:
         """Parameters."""
         return sum(p.numel() for p in self.model.parameters())
 
-    @property
-    def n_frozen(self) -> int | None:
-        return self.model.encoder.n_frozen
-
 
 def fit(
     config: FitConfig,
@@ -66,7 +62,7 @@ def fit(
         if not examples:
             raise InputError(f"There are no {name} examples; expected one at least.")
     torch.manual_seed(config.seed)  # the weights that training begins with
-    words = own_words(config.encoder, _inputs(config, train))
+    words = own_words(config.encoder, all_inputs(config.task, train))
     saved = SavedTask(
         fit=config, state=config.task.start(train), words=words, fingerprints=(),
         data=_digest([*train, None, *dev]),
@@ -83,7 +79,7 @@ def fit(
     loop = Loop(objective, _loop(config, objective.n_batches), recorder, World(alone=True))
     if going_on and epochs(output):
         loop.resume()
-    asked = _inputs(config, [*train, *dev])
+    asked = all_inputs(config.task, [*train, *dev])
     if not loop.finished:
         model.encoder.prepare(asked)
         loop.run()
@@ -109,10 +105,6 @@ def _loop(config: FitConfig, n_batches: int) -> LoopConfig:
         checkpoint_minutes=None,
         valid_steps=n_batches,
     )
-
-
-def _inputs(config: FitConfig, examples: Iterable[Any]) -> list[Input]:
-    return [item for example in examples for item in config.task.inputs(example)]
 
 
 def _digest(examples: Iterable[Any]) -> str:

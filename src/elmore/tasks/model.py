@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from elmore.checkpoint.checkpoint import check_tensors
+from elmore.embedder import find_device
 from elmore.errors import InputError
-from elmore.tasks.encoded import Encoded, Input, Places, arrange, words_of
+from elmore.tasks.encoded import Encoded, Places, arrange, words_of
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.length_batches import plain_batches
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
-from elmore.tasks.task import Head, Score, State, Task
+from elmore.tasks.task import Head, Score, State, Task, all_inputs
 from elmore.uses.use_vectors import unwatched
 
 ExampleWatch = Callable[[int, int], None]
@@ -77,18 +78,14 @@ class TaskModel(nn.Module):
         if not examples:
             raise InputError("There are no examples to evaluate on.")
         # what is scored once is often scored again, after each epoch or by each seed
-        self.encoder.prepare(self._inputs(examples))
+        self.encoder.prepare(all_inputs(self.task, examples))
         score = self.task.score(examples, self.predict(examples, watch))
-        return Score(
-            score.figures, (*score.notes, *self.unseen(examples), *self.cut_words(examples))
-        )
+        notes = (*score.notes, *self.unseen(examples), *self.cut_words(examples))
+        return Score(score.figures, notes)
 
     def cut_words(self, examples: Sequence[Any]) -> tuple[str, ...]:
-        """A line for each part of the encoder that cannot read every word to its end."""
-        return self.encoder.notes(self._inputs(examples))
-
-    def _inputs(self, examples: Sequence[Any]) -> list[Input]:
-        return [item for example in examples for item in self.task.inputs(example)]
+        """One note for each source of vectors that cannot read every word to its end."""
+        return self.encoder.notes(all_inputs(self.task, examples))
 
     def length(self, example: Any) -> int:
         """Words in the longest input of an example: its cost grows with them."""
@@ -109,14 +106,13 @@ def build_model(
 ) -> TaskModel:
     """With fresh weights."""
     config = saved.fit.encoder
-    if source is not None:
-        config = config.model_copy(update={"source": source})
+    config = config.model_copy(update={"source": source or config.source})
     encoder = build_encoder(config, saved.words, cache=cache)
     return TaskModel(saved.fit.task, encoder, saved.state)
 
 
 def check_pretrained(model: TaskModel, saved: SavedTask, folder: Path) -> None:
-    """Refuse other pretrained vectors than the training had."""
+    """Refuse pretrained vectors that are not those of the training."""
     if model.encoder.fingerprints() != saved.fingerprints:
         raise InputError(
             f"{folder}: trained with other pretrained vectors than "
@@ -130,9 +126,3 @@ def load_weights(model: TaskModel, checkpoint: Path) -> TaskModel:
     check_tensors(shapes, tensors, str(checkpoint / MODEL))
     model.load_state_dict(tensors)
     return model
-
-
-def find_device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)

@@ -1,6 +1,6 @@
-"""Questions whose answer is a piece of a paragraph: an RNN reads both, attention flows between them
-as in BiDAF, and two more RNNs find the answer's first and last word. Questions of one paragraph
-share its reading when they stand in one batch. Answers are cut from the text as it was written.
+"""Questions whose answer is a span of a paragraph: an RNN reads both, attention flows between them
+as in BiDAF, and two more RNNs find the answer's first and last word. A paragraph is read once for
+all its questions in a batch. Answers are cut from the original text.
 """
 
 # B questions, N distinct paragraphs among them, T words of a paragraph, J words of a question,
@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from elmore.config import Frozen
 from elmore.nn.attention import AttentionFlow
 from elmore.nn.rnn import BiRNN
-from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
+from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.squad import Paragraph, Question, read_squad, with_spans
 from elmore.tasks.scorers.squad import squad_score
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
@@ -96,11 +96,9 @@ class SpanFinder(Head[Question, Answer]):
         self.last = BiRNN(4 * hidden, hidden, dropout)
         self.to_first, self.to_last = (nn.Linear(4 * hidden, 1) for _ in range(2))
 
-    def loss(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Question]
-    ) -> Tensor:
+    def loss(self, encoded: Batches, places: Places, examples: Sequence[Question]) -> Tensor:
         """−log of the chance of all right spans together: annotators may differ."""
-        first, last = self._chances(encoded, places, examples)
+        first, last = self(*(nth_inputs(encoded, places, n) for n in range(2)), examples)
         spans = [torch.tensor(question.spans, device=first.device) for question in examples]
         starts, ends = pad_sequence(spans, batch_first=True, padding_value=-1).unbind(-1)  # (B, K)
         joint: Tensor = first.gather(1, starts.clamp(min=0)) + last.gather(1, ends.clamp(min=0))
@@ -108,19 +106,12 @@ class SpanFinder(Head[Question, Answer]):
         return -right.mean()
 
     def predict(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Question]
+        self, encoded: Batches, places: Places, examples: Sequence[Question]
     ) -> list[Answer]:
-        first, last = self._chances(encoded, places, examples)
+        first, last = self(*(nth_inputs(encoded, places, n) for n in range(2)), examples)
         ends, chances = best_spans(first, last, self.max_answer_words)
         found = zip(examples, ends.tolist(), chances.tolist(), strict=True)
-        return [_answer(question.paragraph, i, j, p) for question, (i, j), p in found]
-
-    def _chances(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Question]
-    ) -> tuple[Tensor, Tensor]:
-        paragraphs, asked = (nth_inputs(encoded, places, n) for n in range(2))
-        first, last = self(paragraphs, asked, examples)
-        return first, last
+        return [Answer(q.paragraph.cut((i, j)), q.paragraph.starts[i], p) for q, (i, j), p in found]
 
     def forward(
         self, paragraphs: Encoded, asked: Encoded, examples: Sequence[Question]
@@ -138,8 +129,7 @@ class SpanFinder(Head[Question, Answer]):
         return _log_chances(starts, mask), _log_chances(ends, mask)
 
     def _read(self, sentences: Encoded) -> Tensor:
-        y: Tensor = self.read(sentences.vectors, sentences.mask)
-        return y if sentences.late is None else torch.cat([y, sentences.late], dim=-1)
+        return sentences.with_late(self.read(sentences.vectors, sentences.mask))
 
     def _read_once(self, encoded: Encoded, paragraphs: Sequence[Paragraph]) -> Tensor:
         """Read each distinct paragraph, and hand it to all its questions: (B, T, 2H + late)."""
@@ -171,7 +161,3 @@ def best_spans(first: Tensor, last: Tensor, max_words: int) -> tuple[Tensor, Ten
     best, place = (first.unsqueeze(2) + follow).flatten(1).max(dim=1)  # (B,)
     starts, lengths = place // n, place % n
     return torch.stack([starts, starts + lengths], dim=1), best.exp()
-
-
-def _answer(paragraph: Paragraph, first: int, last: int, probability: float) -> Answer:
-    return Answer(paragraph.cut((first, last)), paragraph.starts[first], probability)

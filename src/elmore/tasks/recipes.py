@@ -49,13 +49,7 @@ def qa() -> FitConfig:
 
 
 RECIPES: dict[str, Callable[[], FitConfig]] = {
-    "ner": ner,
-    "chunking": chunking,
-    "taglm": taglm,
-    "pos": pos,
-    "sst": sst,
-    "entailment": entailment,
-    "qa": qa,
+    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa)
 }
 
 

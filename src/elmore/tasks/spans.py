@@ -2,7 +2,7 @@
 reads them; what is written is BIO or BIOES.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 Encoding = Literal["bioes", "bio"]
@@ -28,21 +28,19 @@ def is_span_tag(tag: str) -> bool:
 
 def spans_of(tags: Sequence[str]) -> list[Span]:
     """A span begins at its prefix, or where a kind is met that was not open (IOB1)."""
-    return list(_spans(tags))
-
-
-def _spans(tags: Sequence[str]) -> Iterator[Span]:
+    spans = []
     start, kind = 0, ""
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, new = tag[0], tag[2:]
         if kind and (new != kind or prefix in _BEGINS):
-            yield Span(start, i, kind)
+            spans.append(Span(start, i, kind))
             kind = ""
         if new and not kind:
             start, kind = i, new
         if kind and prefix in _ENDS:
-            yield Span(start, i + 1, kind)
+            spans.append(Span(start, i + 1, kind))
             kind = ""
+    return spans
 
 
 def tags_of(spans: Sequence[Span], n_words: int, encoding: Encoding) -> list[str]:
@@ -65,9 +63,7 @@ def span_labels(kinds: Sequence[str], encoding: Encoding) -> list[str]:
 
 def may_follow(before: str, after: str, encoding: Encoding) -> bool:
     """Whether one tag may stand before another; the end of a sentence counts as outside."""
-    open_after = "BI"  # prefixes whose span may go on
-    goes_on = after[0] in "IE"
-    if goes_on:
-        return before[0] in open_after and before[2:] == after[2:]
-    must_go_on = encoding == "bioes" and before[0] in open_after
-    return not must_go_on
+    is_open = before[0] in "BI"
+    if after[0] in "IE":
+        return is_open and before[2:] == after[2:]
+    return not (is_open and encoding == "bioes")

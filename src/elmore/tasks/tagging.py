@@ -1,4 +1,4 @@
-"""A label for every word. Spans (entities, chunks) are found by a CRF that knows which tags may
+"""One label per word. Spans (entities, chunks) are found by a CRF that knows which tags may
 follow which, and scored as conlleval does; plain labels (parts of speech) by a softmax.
 """
 
@@ -17,7 +17,7 @@ from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.crf import CRF
 from elmore.nn.rnn import BiRNN, SentenceDropout
-from elmore.tasks.encoded import Dims, Encoded, Places, nth_inputs
+from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.columns import TaggedSentence, read_columns
 from elmore.tasks.readers.conllu import ConlluColumn, read_conllu
 from elmore.tasks.readers.plain import read_plain_sentences
@@ -110,8 +110,7 @@ class Tagging(Frozen):
 
     def read_plain(self, path: Path) -> Corpus[Tagged]:
         """One sentence per line."""
-        found = read_plain_sentences(path)
-        return Corpus([Tagged(words) for words in found.examples], found.notes)
+        return read_plain_sentences(path, Tagged)
 
     def inputs(self, example: Tagged) -> Sequence[Words]:
         return (example.words,)
@@ -127,9 +126,8 @@ class Tagging(Frozen):
         return TaggingHead(self, state.labels, dims)
 
     def score(self, examples: Sequence[Tagged], predictions: Sequence[Tags]) -> Score:
-        gold = [example.tags for example in examples]
         score = span_score if self.spans else tag_accuracy
-        return score(gold, predictions)
+        return score([example.tags for example in examples], predictions)
 
     def shown(self, example: Tagged, prediction: Tags) -> dict[str, Any]:
         found: dict[str, Any] = {"words": list(example.words), "tags": list(prediction)}
@@ -156,21 +154,18 @@ class TaggingHead(Head[Tagged, Tags]):
             width = 2 * config.hidden + (dims.late if layer == self.late_after else 0)
         self.dropout = SentenceDropout(config.dropout)
         self.output = nn.Linear(width, len(labels))
-        pairs = allowed_pairs(labels, config.encoding) if config.spans else None
-        self.crf = None if pairs is None else CRF(pairs)
+        self.crf = CRF(allowed_pairs(labels, config.encoding)) if config.spans else None
 
     def scores(self, sentences: Encoded) -> Tensor:
         x = sentences.vectors  # (B, T, D)
         for layer, rnn in enumerate(self.layers, start=1):
             x = rnn(x, sentences.mask)
-            if layer == self.late_after and sentences.late is not None:
-                x = torch.cat([x, sentences.late], dim=-1)
+            if layer == self.late_after:
+                x = sentences.with_late(x)
         scores: Tensor = self.output(self.dropout(x))  # (B, T, K)
         return scores
 
-    def loss(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Tagged]
-    ) -> Tensor:
+    def loss(self, encoded: Batches, places: Places, examples: Sequence[Tagged]) -> Tensor:
         sentences = nth_inputs(encoded, places, 0)
         scores, mask = self.scores(sentences), sentences.mask
         ids = [torch.tensor([self.ids[tag] for tag in example.tags]) for example in examples]
@@ -180,9 +175,7 @@ class TaggingHead(Head[Tagged, Tags]):
         likelihood: Tensor = self.crf(scores, labels, mask)
         return -likelihood.sum() / mask.sum()
 
-    def predict(
-        self, encoded: Sequence[Encoded], places: Places, examples: Sequence[Tagged]
-    ) -> list[Tags]:
+    def predict(self, encoded: Batches, places: Places, examples: Sequence[Tagged]) -> list[Tags]:
         sentences = nth_inputs(encoded, places, 0)
         scores = self.scores(sentences)
         if self.crf is None:

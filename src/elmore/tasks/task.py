@@ -3,7 +3,7 @@ state) from them, builds a head and scores predictions; an encoder turns the exa
 vectors. `fit` and `TaskModel` use nothing more than what is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 from torch import Tensor, nn
 
 from elmore.config import Frozen
-from elmore.tasks.encoded import Dims, Encoded, Input, Places
+from elmore.tasks.encoded import Batches, Dims, Input, Places
 from elmore.tasks.encoded import Words as Words
 from elmore.tasks.scorers.score import Score as Score
 
@@ -23,7 +23,7 @@ E_co = TypeVar("E_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Corpus(Generic[E_co]):
-    """What a file holds, and what of it could not be used as it stood: never a silent drop."""
+    """The examples of a file, and notes on what could not be used: nothing is dropped silently."""
 
     examples: Sequence[E_co]
     notes: tuple[str, ...] = ()
@@ -31,8 +31,7 @@ class Corpus(Generic[E_co]):
 
 
 class State(Frozen):
-    """What a task learns from its training examples before training: saved as JSON, told apart by
-    `kind`."""
+    """What a task takes from its training examples before training; saved as JSON."""
 
     kind: str
 
@@ -49,11 +48,9 @@ class Labels(State):
 
     def unseen(self, later: Self) -> tuple[str, ...]:
         unseen = [label for label in later.labels if label not in self.labels]
-        if not unseen:
-            return ()
         listed = ", ".join(unseen[:10]) + ("…" if len(unseen) > 10 else "")
         never = "not seen in training: never predicted, so counted as wrong"
-        return (f"{len(unseen)} labels {never}: {listed}",)
+        return (f"{len(unseen)} labels {never}: {listed}",) if unseen else ()
 
 
 class Head(nn.Module, Generic[E, P]):
@@ -63,11 +60,11 @@ class Head(nn.Module, Generic[E, P]):
     example; `nth_inputs` gives one row per example.
     """
 
-    def loss(self, encoded: Sequence[Encoded], places: Places, examples: Sequence[E]) -> Tensor:
+    def loss(self, encoded: Batches, places: Places, examples: Sequence[E]) -> Tensor:
         """The mean over the batch."""
         raise NotImplementedError
 
-    def predict(self, encoded: Sequence[Encoded], places: Places, examples: Sequence[E]) -> list[P]:
+    def predict(self, encoded: Batches, places: Places, examples: Sequence[E]) -> list[P]:
         """One prediction per example. The labels of the examples must not be used."""
         raise NotImplementedError
 
@@ -110,3 +107,8 @@ class Task(Protocol[E, P, S]):
 
     def shown(self, example: E, prediction: P) -> dict[str, Any]:
         """A prediction as one JSON object, with the words it is about."""
+
+
+def all_inputs(task: Task[Any, Any, Any], examples: Iterable[Any]) -> list[Input]:
+    """The inputs of all examples, one after another."""
+    return [item for example in examples for item in task.inputs(example)]

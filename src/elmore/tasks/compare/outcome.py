@@ -1,7 +1,7 @@
-"""What one training of a comparison came to, as a file of its own; and what several come to.
+"""The outcome of one training of a comparison, as a file of its own; and summaries over seeds.
 
-Seeds are paired: at one seed every encoder is trained on the same examples in the same order, so a
-gain counts the seeds in which it holds.
+Seeds are paired: with one seed every encoder is trained on the same examples in the same order, so
+a gain counts the seeds in which it holds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ class Trial(Frozen):
 
 
 class Done(Frozen):
-    """A training that came to its end. The first score is the one that counts."""
+    """A finished training. The first score is the main one."""
 
     kind: Literal["done"] = "done"
     trial: Trial
@@ -36,7 +36,7 @@ class Done(Frozen):
     scores: dict[str, float]
     """Of the test file."""
     notes: tuple[str, ...] = ()
-    """What whoever reads them should know."""
+    """What readers of the scores should know."""
     dev: dict[str, float]
     """Of the development file, which chose the epoch."""
     epochs: int
@@ -49,7 +49,7 @@ class Done(Frozen):
 
 
 class Failed(Frozen):
-    """A training that ended in an error; it is tried again by the next run."""
+    """A training that ended in an error; the next run retries it."""
 
     kind: Literal["failed"] = "failed"
     trial: Trial
@@ -62,7 +62,7 @@ _OUTCOME: TypeAdapter[Done | Failed] = TypeAdapter(Outcome)
 
 
 class Gain(Frozen):
-    """How far an encoder is above the largest other one that it contains."""
+    """How far an encoder is above the largest other encoder that it contains."""
 
     over: str
     difference: float
@@ -148,20 +148,18 @@ def _summary(done: list[Done], failed: int, base: list[Done]) -> Summary:
 
 
 def _gain(done: Sequence[Done], base: Sequence[Done]) -> Gain | None:
-    before = {o.trial.seed: _main(o) for o in base}
-    pairs = [(_main(o), before[o.trial.seed]) for o in done if o.trial.seed in before]
+    after, before = (
+        {o.trial.seed: next(iter(o.scores.values())) for o in own} for own in (done, base)
+    )
+    pairs = [(score, before[seed]) for seed, score in after.items() if seed in before]
     if not pairs:
         return None
     return Gain(
         over=base[0].trial.encoder,
-        difference=fmean(after - b for after, b in pairs),
-        seeds_above=sum(after > b for after, b in pairs),
+        difference=fmean(a - b for a, b in pairs),
+        seeds_above=sum(a > b for a, b in pairs),
         seeds=len(pairs),
     )
-
-
-def _main(outcome: Done) -> float:
-    return next(iter(outcome.scores.values()))
 
 
 def _contained(key: tuple[str, float], finished: dict[tuple[str, float], list[Done]]) -> list[Done]:

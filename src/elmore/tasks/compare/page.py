@@ -1,12 +1,12 @@
-"""A comparison as one HTML page with plots: no network, no script, light and dark, for desktop and
-phone.
+"""A comparison as one HTML page with plots: without network or scripts, in light and dark colors,
+for desktops and phones.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from elmore.tasks.compare.outcome import Failed, Summary, labels
+from elmore.tasks.compare.outcome import Summary, labels
 from elmore.tasks.compare.plots import (
     N_COLORS,
     Bars,
@@ -16,17 +16,16 @@ from elmore.tasks.compare.plots import (
     points_by_encoder,
     score_against_size,
 )
-from elmore.tasks.compare.report import Report
-from elmore.tasks.compare.table import gain, mean_and_spread, mean_mixes, mix_name
+from elmore.tasks.compare.report import Report, gain, mean_and_spread, mean_mixes, mix_name
 
 
 def page(report: Report) -> str:
     """One HTML file."""
     sections = [_table_section(report.table()), *_plots(report)] if report.rows else []
     if report.failures:
-        sections.append(_failures_section(report.failures))
+        sections.append(_list_section("Failed", _RETRY, _failures(report)))
     if report.notes:
-        sections.append(_notes_section(report.notes))
+        sections.append(_list_section("Notes", "", map(escape, report.notes)))
     return _PAGE.format(
         title=escape(f"elmore compare {report.task}"),
         style=_STYLE,
@@ -37,7 +36,7 @@ def page(report: Report) -> str:
 
 
 def _finding(rows: Sequence[Summary]) -> str:
-    """What the table comes to, in a sentence."""
+    """The best row, in one sentence."""
     if not rows:
         return "Nothing is finished yet."
     names = labels(row.encoder for row in rows)
@@ -49,24 +48,19 @@ def _finding(rows: Sequence[Summary]) -> str:
 def _table_section(table: list[list[str]]) -> str:
     """Without the last column: a plot shows the mixes."""
     head, *lines = (line[:-1] for line in table)
-    heading = f"<thead><tr>{''.join(map(_th, head))}</tr></thead>"
-    body = "".join(f"<tr>{''.join(map(_td, line))}</tr>" for line in lines)
+    heading = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in lines
+    )
     return (
-        f'<section class="wide"><div class="scroll"><table>{heading}'
+        f'<section class="wide"><div class="scroll"><table><thead><tr>{heading}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></section>"
     )
 
 
-def _th(cell: str) -> str:
-    return f"<th>{escape(cell)}</th>"
-
-
-def _td(cell: str) -> str:
-    return f"<td>{escape(cell)}</td>"
-
-
 def _plots(report: Report) -> list[str]:
-    rows, measure = report.largest, report.rows[0].measure
+    measure, most = report.rows[0].measure, max(row.fraction for row in report.rows)
+    rows = [row for row in report.rows if row.fraction == most]
     names = labels(row.encoder for row in report.rows)
     colors = {encoder: number % N_COLORS for number, encoder in enumerate(names)}
     dots = [Row(names[row.encoder], colors[row.encoder], row.scores[row.measure]) for row in rows]
@@ -74,7 +68,15 @@ def _plots(report: Report) -> list[str]:
     if bars := [bar for row in rows for bar in _bars(row, names, colors)]:
         found.append(_figure("Learned layer weights", _LAYER_WEIGHTS, layer_weights(bars)))
     if len({row.examples for row in report.rows}) > 1:
-        lines = [_line(encoder, report.rows, names, colors) for encoder in names]
+        by_size = sorted(report.rows, key=lambda row: row.examples)
+        lines = [
+            Line(
+                names[encoder],
+                colors[encoder],
+                tuple((r.examples, r.scores[r.measure]) for r in by_size if r.encoder == encoder),
+            )
+            for encoder in names
+        ]
         drawn = score_against_size(lines, measure)
         found.append(_figure("Score against training size", _AGAINST_SIZE, drawn))
     return found
@@ -94,36 +96,23 @@ def _bars(row: Summary, names: dict[str, str], colors: dict[str, int]) -> list[B
     ]
 
 
-def _line(
-    encoder: str, rows: Sequence[Summary], names: dict[str, str], colors: dict[str, int]
-) -> Line:
-    own = sorted((row for row in rows if row.encoder == encoder), key=lambda row: row.examples)
-    points = tuple((row.examples, row.scores[row.measure]) for row in own)
-    return Line(names[encoder], colors[encoder], points)
-
-
 def _figure(title: str, explained: str, drawing: str) -> str:
     return f"<section><h2>{title}</h2><p>{explained}</p>{drawing}</section>"
 
 
-def _failures_section(failures: Sequence[Failed]) -> str:
-    names = labels(f.trial.encoder for f in failures)
-    items = "".join(
-        f"<li>{escape(names[f.trial.encoder])}, {f.trial.fraction:g} of the examples, seed "
-        f"{f.trial.seed}: <code>{escape(f.error)}</code></li>"
-        for f in failures
-    )
-    return (
-        '<section class="wide"><h2>Failed</h2><p>Run the same command again to try these once '
-        f"more.</p><ul>{items}</ul></section>"
-    )
+def _failures(report: Report) -> Iterator[str]:
+    names = labels(f.trial.encoder for f in report.failures)
+    for f in report.failures:
+        where = f"{names[f.trial.encoder]}, {f.trial.fraction:g} of the examples, seed"
+        yield f"{escape(where)} {f.trial.seed}: <code>{escape(f.error)}</code>"
 
 
-def _notes_section(notes: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f'<section class="wide"><h2>Notes</h2><ul>{items}</ul></section>'
+def _list_section(title: str, explained: str, items: Iterable[str]) -> str:
+    listed = "".join(f"<li>{item}</li>" for item in items)
+    return f'<section class="wide"><h2>{title}</h2>{explained}<ul>{listed}</ul></section>'
 
 
+_RETRY = "<p>Run the same command again to try these once more.</p>"
 _BY_ENCODER = "Points are seeds, bars are means, all trained on the largest size."
 _LAYER_WEIGHTS = (
     "Softmax-normalized s_j of the mix γ Σ s_j h_j. Bars are means, points are seeds, and the "

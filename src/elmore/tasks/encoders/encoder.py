@@ -1,6 +1,6 @@
-"""Inputs into vectors, as a string says: `none`, `glove:FILE`, `small-en`, `store:DIR`, and
-stacks with `+`. Word and character vectors trained with the task are in every one of them, so that
-two encoders differ in the pretrained vectors alone.
+"""From inputs to vectors. A string names the encoder: `none`, `glove:FILE`, `small-en`,
+`store:DIR`, or several joined by `+`. Every encoder also has word and character vectors that are
+trained with the task, so two encoders differ only in their pretrained vectors.
 """
 
 # B sentences, T words in the longest, D vector dim
@@ -41,13 +41,13 @@ class EncoderConfig(Frozen):
     tune_static: bool = False
     """Learn corrections to the static vectors of the training set's words."""
     fine_tune: bool = False
-    """Train the biLM along, a layer more each epoch; else its vectors are computed once."""
+    """Train the biLM too, one more layer each epoch; else its vectors are computed once."""
     fine_tune_rate: float = Field(default=0.1, gt=0)
     """What the learning rate is multiplied by for the biLM."""
     mix_l2: float = Field(default=0.0, ge=0)
-    """Pulls the weights of a mix towards equal shares."""
+    """L2 penalty that pulls the weights of a mix towards equal ones."""
     mix_rate: float = Field(default=10.0, gt=0)
-    """What the learning rate is multiplied by for them: a few numbers, which noise moves slowly."""
+    """What the learning rate is multiplied by for these few weights, which would learn slowly."""
 
 
 class Encoder(nn.Module):
@@ -86,11 +86,21 @@ class Encoder(nn.Module):
         """A pretrained model's own weights, to be trained at a smaller rate."""
         return [parameter for source in self.sources for parameter in source.tuned()]
 
-    def mixes(self) -> list[LearnedMix]:
-        return [mix for source in self.sources for mix in source.mixes()]
-
     def scalar_mixes(self) -> list[ScalarMix]:
-        return [mix for source in self.sources for mix in source.scalar_mixes()]
+        return [mix for source in self.sources for mix in source.mixes().values()]
+
+    def mixes(self) -> list[LearnedMix]:
+        """What the scalar mixes have learned."""
+        return [
+            LearnedMix(
+                source=source.name,
+                place=place,
+                weights=tuple(mix.weights.tolist()),
+                gamma=mix.gamma.item(),
+            )
+            for source in self.sources
+            for place, mix in source.mixes().items()
+        ]
 
     def penalty(self) -> Tensor:
         """To add to the loss: L2 of the mixes' weights."""
@@ -106,8 +116,7 @@ class Encoder(nn.Module):
 
     def fingerprints(self) -> tuple[str, ...]:
         """Of all pretrained vectors: a saved task refuses vectors other than its own."""
-        found = [source.fingerprint for source in self.sources]
-        return tuple(fingerprint for fingerprint in found if fingerprint is not None)
+        return tuple(s.fingerprint for s in self.sources if s.fingerprint is not None)
 
     def notes(self, inputs: Iterable[Input]) -> tuple[str, ...]:
         """Words that are longer than a source reads, so that their ends are cut."""

@@ -34,7 +34,7 @@ class KeptLayers(Protocol):
 
 
 class LayersInMemory:
-    """Kept as float16, as a store would, so that a run gives the same numbers with and without."""
+    """Kept as float16, as in a store, so that a run gives the same numbers with or without one."""
 
     def __init__(self, source: LayerSource):
         self.source = source
@@ -57,13 +57,21 @@ class LayersInMemory:
 
 
 class LayersInStore:
-    """Read from disk; what is missing is computed and added if the model is at hand."""
+    """Layers read from a store; with an embedder, missing ones are computed and added.
+
+    Without one, the fingerprint is the model's if the store is as good as the model: every layer,
+    at half precision or better.
+    """
 
     def __init__(self, store: Store, embedder: Embedder | None = None):
         self.store, self.embedder = store, embedder
         self.n_layers, self.dim = store.n_layers, store.dim
-        # With the model it is a cache, which gives what the model gives.
-        self.fingerprint = _fingerprint(store) if embedder is None else embedder.fingerprint
+        if embedder is not None:  # the store is a cache: its vectors are the model's
+            self.fingerprint = embedder.fingerprint
+            return
+        every = Layers(numbers=tuple(range(store.manifest.n_layers)))
+        as_good = store.keep == every and store.precision != "int8"
+        self.fingerprint = store.fingerprint if as_good else store.vectors_fingerprint
 
     @classmethod
     def cached(cls, embedder: Embedder, cache: Path) -> "LayersInStore":
@@ -103,12 +111,3 @@ def _one_text(item: Input) -> Words:
     if isinstance(item, Pair):
         raise InputError("Layers are kept of single texts, not of pairs; fine-tune the model.")
     return item
-
-
-def _fingerprint(store: Store) -> str:
-    """The model's, where the store is as good as it: every layer, at half precision or better."""
-    whole = isinstance(store.keep, Layers) and store.keep.numbers == tuple(
-        range(store.manifest.n_layers)
-    )
-    as_good = whole and store.precision != "int8"
-    return store.fingerprint if as_good else store.vectors_fingerprint

@@ -14,7 +14,7 @@ from elmore.models.layers import LayerStates
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.kept_layers import KeptLayers
-from elmore.tasks.encoders.source import Batch, LearnedMix, SourceOutput, VectorSource
+from elmore.tasks.encoders.source import Batch, Place, SourceOutput, VectorSource
 
 Join = Literal["input", "both", "late"]
 
@@ -36,24 +36,9 @@ class MixedLayers(VectorSource):
         ]
         return SourceOutput(*mixed)
 
-    def scalar_mixes(self) -> list[ScalarMix]:
-        return [mix for mix in (self.input_mix, self.late_mix) if mix is not None]
-
-    def mixes(self) -> list[LearnedMix]:
-        places: list[tuple[Literal["input", "late"], ScalarMix | None]] = [
-            ("input", self.input_mix),
-            ("late", self.late_mix),
-        ]
-        return [
-            LearnedMix(
-                source=self.name,
-                place=place,
-                weights=tuple(mix.weights.tolist()),
-                gamma=mix.gamma.item(),
-            )
-            for place, mix in places
-            if mix is not None
-        ]
+    def mixes(self) -> dict[Place, ScalarMix]:
+        places: dict[Place, ScalarMix | None] = {"input": self.input_mix, "late": self.late_mix}
+        return {place: mix for place, mix in places.items() if mix is not None}
 
 
 class FrozenLayers(MixedLayers):
@@ -85,7 +70,7 @@ class FrozenLayers(MixedLayers):
 
 
 class TunedLayers(MixedLayers):
-    """The model itself, trained with the task: one layer more in each epoch, the top one first."""
+    """The model itself, trained with the task: each epoch unfreezes one more layer, top first."""
 
     def __init__(self, name: str, join: Join, embedder: Embedder, *, l2: float):
         super().__init__(name, join, embedder.n_layers, embedder.dim, l2=l2)

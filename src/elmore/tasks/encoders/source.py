@@ -1,5 +1,5 @@
 """What an encoder is made of: sources of vectors, each with its own share of every word's vector.
-What an encoder does with its sources is asked of each of them, and none is asked what it is.
+All sources have the same methods, so an encoder does not ask what kind a source is.
 """
 
 # B inputs, T words in the longest, W distinct words, D vector dim
@@ -16,10 +16,12 @@ from elmore.nn.scalar_mix import ScalarMix
 from elmore.tasks.encoded import Dims, Input, words_of
 from elmore.text.reader import Reader
 
+Place = Literal["input", "late"]
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs as indexes to their distinct words, so that each word is looked up once."""
+    """Inputs as indexes into their distinct words, so that each word is looked up once."""
 
     inputs: Sequence[Input]
     words: list[str]  # W
@@ -52,7 +54,7 @@ class LearnedMix(Frozen):
     """How a task mixes the layers of a model: the weights s_j and the scale γ."""
 
     source: str
-    place: Literal["input", "late"]
+    place: Place
     weights: tuple[float, ...]
     gamma: float
 
@@ -83,12 +85,9 @@ class VectorSource(nn.Module):
         """Pretrained weights that are trained further, at a smaller rate."""
         return []
 
-    def scalar_mixes(self) -> list[ScalarMix]:
-        return []
-
-    def mixes(self) -> list[LearnedMix]:
-        """What the scalar mixes have learned."""
-        return []
+    def mixes(self) -> dict[Place, ScalarMix]:
+        """By the place where their vectors are joined."""
+        return {}
 
     def notes(self, words: Iterable[str]) -> list[str]:
         return [] if self.reader is None else cut_words(self.name, self.reader, words)
@@ -97,10 +96,9 @@ class VectorSource(nn.Module):
 def cut_words(name: str, reader: Reader, words: Iterable[str]) -> list[str]:
     """A note on the words that are longer than `name` reads; empty if there are none."""
     cut = [word for word in set(words) if reader.cuts(word)]
-    if not cut:
-        return []
-    longest = max(cut, key=len)
+    longest = max(cut, key=len, default="")
     found = f"the longest has {len(longest)} characters: {longest[:20]!r}…"
-    return [
+    note = (
         f"{len(cut):,} different words are longer than {name} reads, and are cut for it ({found})"
-    ]
+    )
+    return [note] if cut else []
