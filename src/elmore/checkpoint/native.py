@@ -146,10 +146,10 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
     )
     text = config.model_dump_json(indent=2, exclude={"adaptive"})
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
-    _save(checkpoint.model.state_dict(), folder / MODEL)
+    save_tensors(checkpoint.model.state_dict(), folder / MODEL)
     for name, path in head_files(folder, config).items():
         path.parent.mkdir(exist_ok=True)
-        _save(checkpoint.heads[name].state_dict(), path)
+        save_tensors(checkpoint.heads[name].state_dict(), path)
     files = {} if checkpoint.reader is None else checkpoint.reader.files()
     if checkpoint.vocabulary is not None:
         files[VOCABULARY] = "".join(checkpoint.vocabulary.lines()).encode()
@@ -198,7 +198,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
 
 
-def _save(tensors: dict[str, Tensor], path: Path) -> None:
+def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """As safetensors; a full disk is an OSError."""
     try:
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:

@@ -152,14 +152,13 @@ class _Heard:
 
 def _tell(table: list[dict[str, Any]], output: Path | None) -> None:
     """To stdout, and as JSON with every digit."""
-    from elmore.files.atomic import atomic_file
+    from elmore.files.atomic import write_text
     from elmore.tasks.compare.report import markdown
 
     rows = [[_cell(value) for value in row.values()] for row in table]
     print(markdown([list(table[0]), *rows]), end="")
     if output is not None:
-        with atomic_file(output) as beside:
-            beside.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_text(output, json.dumps(table, indent=1, ensure_ascii=False) + "\n")
 
 
 def _cell(value: object) -> str:

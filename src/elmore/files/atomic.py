@@ -28,6 +28,12 @@ def atomic_file(target: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+def write_text(target: Path, text: str) -> None:
+    """A text file in UTF-8."""
+    with atomic_file(target) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
     """The same for a new folder. An existing one is never written over."""

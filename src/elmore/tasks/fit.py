@@ -12,13 +12,14 @@ import torch
 
 from elmore.embedder import find_device
 from elmore.errors import InputError
-from elmore.tasks.encoders.encoder import own_words
+from elmore.files.atomic import write_text
+from elmore.tasks.encoders.word_sources import own_words
 from elmore.tasks.fit_config import FitConfig as FitConfig
 from elmore.tasks.model import TaskModel, build_model, check_pretrained, load_weights
 from elmore.tasks.objective import TaskObjective
 from elmore.tasks.recorder import RATE_DROP, EpochRecorder, Report
 from elmore.tasks.recorder import EpochReport as EpochReport
-from elmore.tasks.saved import CONFIG, SavedTask, best_epoch, epochs, read_saved, write_saved
+from elmore.tasks.saved import CONFIG, SavedTask, best_epoch, epochs, read_saved
 from elmore.tasks.task import Score, all_inputs
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdamWConfig
@@ -62,7 +63,7 @@ def fit(
         if not examples:
             raise InputError(f"There are no {name} examples; expected one at least.")
     torch.manual_seed(config.seed)  # the weights that training begins with
-    words = own_words(config.encoder, all_inputs(config.task, train))
+    words = own_words(config.encoder.own, all_inputs(config.task, train))
     saved = SavedTask(
         fit=config, state=config.task.start(train), words=words, fingerprints=(),
         data=_digest([*train, None, *dev]),
@@ -72,8 +73,9 @@ def fit(
     if going_on:
         check_pretrained(model, read_saved(output), output)
     else:
-        fingerprints = model.encoder.fingerprints()
-        write_saved(saved.model_copy(update={"fingerprints": fingerprints}), output)
+        saved = saved.model_copy(update={"fingerprints": model.encoder.fingerprints()})
+        output.mkdir(parents=True, exist_ok=True)
+        write_text(output / CONFIG, saved.model_dump_json(indent=1) + "\n")
     objective = TaskObjective(config, model, train, dev)
     recorder = EpochRecorder(output, objective, report)
     loop = Loop(objective, _loop(config, objective.n_batches), recorder, World(alone=True))

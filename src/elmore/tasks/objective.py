@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from elmore.checkpoint.native import save_tensors
 from elmore.tasks.fit_config import FitConfig
 from elmore.tasks.length_batches import training_batches
 from elmore.tasks.model import TaskModel
-from elmore.tasks.saved import MODEL, write_tensors
+from elmore.tasks.saved import MODEL
 from elmore.tasks.task import Score
 from elmore.train.loop import Loss
 from elmore.train.optimizer import Group
@@ -75,4 +76,4 @@ class TaskObjective:
         del state
 
     def save(self, folder: Path) -> None:
-        write_tensors(self.model.state_dict(), folder / MODEL)
+        save_tensors(self.model.state_dict(), folder / MODEL)

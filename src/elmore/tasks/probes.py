@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from elmore.config import Frozen
 from elmore.embedder import LayerSource
@@ -122,24 +122,21 @@ def classify(
     layer = nn.Linear(known.shape[1], int(labels.max()) + 1)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
-    _train(layer, inputs[0], torch.from_numpy(labels), config)
-    with torch.inference_mode():
-        found: Labels = layer(inputs[1]).argmax(dim=1).numpy()
-    return found  # (N,)
-
-
-def _train(layer: nn.Linear, vectors: Tensor, labels: Tensor, config: ProbeConfig) -> None:
     optimizer = torch.optim.Adam(layer.parameters(), lr=config.lr)
     order = torch.Generator().manual_seed(config.seed)
     steps = config.epochs * -(-len(labels) // config.batch)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps)
+    targets = torch.from_numpy(labels)
     for _ in range(config.epochs):
         for rows in torch.randperm(len(labels), generator=order).split(config.batch):
-            loss = nn.functional.cross_entropy(layer(vectors[rows]), labels[rows])
+            loss = nn.functional.cross_entropy(layer(inputs[0][rows]), targets[rows])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
+    with torch.inference_mode():
+        found: Labels = layer(inputs[1]).argmax(dim=1).numpy()
+    return found  # (N,)
 
 
 def _by_word(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> float:

@@ -1,6 +1,7 @@
 """What a task's training reports and saves: a checkpoint and a line of the log per epoch."""
 
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmore.checkpoint.native import save_tensors
+from elmore.files.atomic import atomic_folder, write_text
 from elmore.tasks.model import load_weights
 from elmore.tasks.objective import TaskObjective
 from elmore.tasks.saved import (
+    BEST,
+    PROGRESS,
     TRAINING,
     EpochRecord,
+    epoch_folder,
     epochs,
-    name_best,
     read_record,
     read_tensors,
-    write_epoch,
 )
 from elmore.tasks.task import Score
 from elmore.train.log import Log
@@ -72,18 +76,28 @@ class EpochRecorder:
 
     def diverged(self, step: int) -> str:
         epoch = (step - 1) // self.objective.n_batches + 1
-        return (
-            f"Epoch {epoch}: the gradient is NaN or infinite; train again with a lower learning "
-            "rate (lr)."
-        )
+        return f"Epoch {epoch}: the gradient is NaN or infinite; lower the learning rate (lr)."
 
     def save(
         self, progress: Progress, objective: Objective, optimizers: Optimizers, states: list[Any]
     ) -> None:
-        """The checkpoint, then the log, then the report."""
+        """The checkpoint, then the log, then the report. Of older checkpoints the best stays."""
         record = self.last = self._record(progress)
         score, config = self.objective.score, self.objective.config
-        write_epoch(self.folder, record, objective.save, self._optimizer_state(optimizers))
+        newest, best = (epoch_folder(self.folder, n) for n in (record.epoch, record.best_epoch))
+        newest.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(newest) as beside:
+            objective.save(beside)
+            if not record.finished:
+                save_tensors(self._optimizer_state(optimizers), beside / TRAINING)
+            text = record.model_dump_json(indent=1) + "\n"
+            (beside / PROGRESS).write_text(text, encoding="utf-8")
+        write_text(self.folder / BEST, f"{best.name}\n")
+        for old in epochs(self.folder):
+            if old not in (newest, best):
+                shutil.rmtree(old)
+            elif record.finished:
+                (old / TRAINING).unlink(missing_ok=True)
         loss = self._loss / self.objective.n_batches
         if self._log is not None:
             figures = {f"dev_{name}": value for name, value in score.figures.items()}
@@ -108,7 +122,8 @@ class EpochRecorder:
     def resume(self, objective: Objective, optimizers: Optimizers, world: World) -> Progress:
         newest, n = epochs(self.folder)[-1], self.objective.n_batches
         record = self.last = read_record(newest)
-        name_best(self.folder, record)  # it may have been killed between the two
+        # it may have been killed between the two
+        write_text(self.folder / BEST, f"{epoch_folder(self.folder, record.best_epoch).name}\n")
         if not record.finished:
             load_weights(self.objective.model, newest)
             self._restore_optimizer(optimizers, read_tensors(newest / TRAINING))
@@ -136,5 +151,4 @@ class EpochRecorder:
         for name, value in tensors.items():
             parameter, key = name.split(" ")
             known = parameters[parameter]
-            device = value.device if key == "step" else known.device
-            adam.state[known][key] = value.to(device)
+            adam.state[known][key] = value if key == "step" else value.to(known.device)

@@ -1,4 +1,4 @@
-"""The folder that a task's training leaves; nothing in it can execute.
+"""The folder of a task's training; nothing in it can be executed.
 
 run/
   config.json        task, encoder, settings, state, words, fingerprints of the pretrained parts
@@ -7,20 +7,16 @@ run/
   log.jsonl          figures of every epoch
 """
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from elmore.config import Frozen, one_line
 from elmore.errors import FormatError
-from elmore.files.atomic import atomic_file, atomic_folder
 from elmore.tasks.fit_config import FitConfig
 from elmore.tasks.kinds import AnyState
 
@@ -35,30 +31,30 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class SavedTask(Frozen):
-    """config.json: all that is needed to build the model again, but its weights."""
+    """config.json: all that is needed to build the model again, except its weights."""
 
     format: str = FORMAT
     version: int = VERSION
     fit: FitConfig
     state: AnyState
     words: tuple[str, ...]
-    """Those with trained vectors of their own."""
+    """The words that have trained vectors of their own."""
     fingerprints: tuple[str, ...]
     data: str
-    """A digest of the examples: a run goes on with the ones it began with."""
+    """A digest of the examples: a run can be resumed only with the same ones."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_version_1(cls, given: Any) -> Any:
-        """There, labels were the only state."""
-        if not isinstance(given, dict) or given.get("version") != 1 or "labels" not in given:
-            return given
-        rest = {name: value for name, value in given.items() if name != "labels"}
-        return {**rest, "version": VERSION, "state": {"labels": given["labels"]}}
+        """In version 1, labels were the only state."""
+        match given:
+            case {"version": 1, "labels": labels, **rest}:
+                return {**rest, "version": VERSION, "state": {"labels": labels}}
+        return given
 
 
 class EpochRecord(BaseModel):
-    """progress.json: where a training stands after an epoch."""
+    """progress.json: the state of a training after an epoch."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -100,12 +96,6 @@ def _read(path: Path, kind: type[M]) -> M:
         raise FormatError(f"{path}: {one_line(error)}.") from None
 
 
-def write_saved(saved: SavedTask, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_file(folder / CONFIG) as path:
-        path.write_text(saved.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-
 def epochs(folder: Path) -> list[Path]:
     """Finished ones, oldest first."""
     found = (folder / CHECKPOINTS).glob("epoch-*")
@@ -122,55 +112,17 @@ def best_epoch(folder: Path) -> Path:
     return folder / CHECKPOINTS / name
 
 
-def write_epoch(
-    folder: Path,
-    record: EpochRecord,
-    save_model: Callable[[Path], None],
-    training: dict[str, Tensor],
-) -> None:
-    """There whole or not at all; then older ones go, but the best."""
-    target = folder / CHECKPOINTS / _name(record.epoch)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_folder(target) as beside:
-        save_model(beside)
-        if not record.finished:
-            write_tensors(training, beside / TRAINING)
-        text = record.model_dump_json(indent=1) + "\n"
-        (beside / PROGRESS).write_text(text, encoding="utf-8")
-    name_best(folder, record)
-    for old in epochs(folder):
-        if old.name not in (_name(record.epoch), _name(record.best_epoch)):
-            shutil.rmtree(old)
-        elif record.finished:
-            (old / TRAINING).unlink(missing_ok=True)
-
-
-def name_best(folder: Path, record: EpochRecord) -> None:
-    with atomic_file(folder / BEST) as path:
-        path.write_text(f"{_name(record.best_epoch)}\n", encoding="utf-8")
-
-
-def _name(epoch: int) -> str:
-    return f"epoch-{epoch:03d}"
+def epoch_folder(folder: Path, epoch: int) -> Path:
+    return folder / CHECKPOINTS / f"epoch-{epoch:03d}"
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
+    """By their names of today."""
     try:
         with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            return {_renamed(name): torch.clone(file.get_tensor(name)) for name in names}
+            tensors = {name: torch.clone(file.get_tensor(name)) for name in list(file.keys())}
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
-
-
-def _renamed(name: str) -> str:
     for old, new in RENAMED.items():
-        name = name.replace(old, new, 1)
-    return name
-
-
-def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    try:
-        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:
-        raise OSError(str(error)) from None
+        tensors = {name.replace(old, new, 1): tensor for name, tensor in tensors.items()}
+    return tensors

@@ -12,11 +12,11 @@ from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.store.store import Store
 from elmore.tasks.encoded import Dims
-from elmore.tasks.encoders.encoder import Encoder, EncoderConfig, build_encoder, own_words
+from elmore.tasks.encoders.encoder import Encoder, EncoderConfig, build_encoder
 from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
 from elmore.tasks.encoders.layer_sources import FrozenLayers, TunedLayers
 from elmore.tasks.encoders.source import batch_of
-from elmore.tasks.encoders.word_sources import OwnConfig, StaticWords, frequent_words
+from elmore.tasks.encoders.word_sources import OwnConfig, StaticWords, own_words
 from elmore.text.reader import Pair
 from tests.tasks.tiny_tasks import OWN, write_static
 
@@ -43,8 +43,8 @@ def test_rare_words_share_the_vector_of_unknown_words():
 
 def test_words_with_vectors_of_their_own_are_the_frequent_ones_of_the_training_set():
     sentences = [("b", "a", "c"), ("a", "b"), ("d",)]
-    assert frequent_words(sentences, 2) == ("a", "b")
-    assert own_words(EncoderConfig(own=OwnConfig(min_count=1)), sentences) == ("a", "b", "c", "d")
+    assert own_words(OwnConfig(min_count=2), sentences) == ("a", "b")
+    assert own_words(OwnConfig(min_count=1), sentences) == ("a", "b", "c", "d")
 
 
 def test_vectors_beyond_a_sentences_end_are_zero_and_do_not_change_it(tiny_model: Path):

@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from elmore.config import Frozen
 from elmore.errors import FormatError
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 from elmore.tasks.encoders.encoder import NONE
 from elmore.tasks.encoders.source import LearnedMix
 
@@ -104,8 +104,7 @@ class Summary(Frozen):
 
 
 def write_outcome(outcome: Done | Failed, path: Path) -> None:
-    with atomic_file(path) as beside:
-        beside.write_text(outcome.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_text(path, outcome.model_dump_json(indent=1) + "\n")
 
 
 def read_outcome(path: Path) -> Done | Failed:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 from elmore.tasks.compare.outcome import Done, Failed, Trial, label, read_outcome
 from elmore.tasks.compare.page import page
 from elmore.tasks.compare.report import Report
@@ -46,9 +46,9 @@ def read_outcomes(output: Path) -> Iterator[tuple[Path, Done | Failed]]:
 
 
 def write_report(report: Report, output: Path) -> None:
-    _write(output / TABLE, report.markdown())
-    _write(output / JSON, report.json())
-    _write(output / PAGE, page(report))
+    write_text(output / TABLE, report.markdown())
+    write_text(output / JSON, report.json())
+    write_text(output / PAGE, page(report))
 
 
 def claim_folder(settings: dict[str, Any], output: Path) -> None:
@@ -66,7 +66,7 @@ def claim_folder(settings: dict[str, Any], output: Path) -> None:
         raise InputError(f"{output}: has files in it, but no comparison; choose another --output.")
     output.mkdir(parents=True, exist_ok=True)
     # Written first: another process that starts now must see that this is a comparison.
-    _write(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
 
 
 def _read_settings(path: Path) -> Any:
@@ -86,8 +86,3 @@ def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
             yield from _changes(before.get(key), now.get(key), inner)
     elif before != now:
         yield name.removeprefix("fit.").removeprefix("sha256.")
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_file(path) as beside:
-        beside.write_text(text, encoding="utf-8")

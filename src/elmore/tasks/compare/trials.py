@@ -49,18 +49,13 @@ class CompareConfig(Frozen):
     def files(self) -> dict[str, Path]:
         return {"train": self.train, "dev": self.dev, "test": self.test}
 
-    def digests(self) -> dict[str, str]:
-        """Of the files' contents: a file that was moved is still the same."""
-        return {
-            name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in self.files.items()
-        }
-
     def shared_settings(self) -> dict[str, Any]:
-        """What all trainings have in common, whatever their encoder and seed."""
-        settings = self.fit.model_dump(mode="json")
-        settings["encoder"].pop("source")
-        settings.pop("seed")
-        return {"task": self.task, "fit": settings, "sha256": self.digests()}
+        """What all trainings have in common, whatever their encoder and seed. Of the files, the
+        contents count: a file may be moved."""
+        fit = self.fit.model_dump(mode="json", exclude={"encoder": {"source"}, "seed": True})
+        contents = {name: path.read_bytes() for name, path in self.files.items()}
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        return {"task": self.task, "fit": fit, "sha256": digests}
 
     def trials(self) -> list[Trial]:
         """Seed by seed, so that an early table has a figure in every row."""

@@ -22,7 +22,7 @@ from elmore.tasks.encoded import Dims, Encoded, Input, words_of
 from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
 from elmore.tasks.encoders.layer_sources import FrozenLayers, Join, TunedLayers
 from elmore.tasks.encoders.source import LearnedMix, SourceOutput, VectorSource, batch_of
-from elmore.tasks.encoders.word_sources import OwnConfig, OwnVectors, StaticWords, frequent_words
+from elmore.tasks.encoders.word_sources import OwnConfig, OwnVectors, StaticWords
 
 NONE, STATIC, STORE = "none", "glove:", "store:"
 
@@ -124,15 +124,10 @@ class Encoder(nn.Module):
         return tuple(note for source in self.sources for note in source.notes(words))
 
 
-def own_words(config: EncoderConfig, inputs: Iterable[Input]) -> tuple[str, ...]:
-    """The words of a training set that are seen often enough for vectors of their own."""
-    return frequent_words(map(words_of, inputs), config.own.min_count)
-
-
 def build_encoder(
     config: EncoderConfig, words: Sequence[str], *, cache: Path | None = None
 ) -> Encoder:
-    """`words` have trained vectors of their own; see `own_words`. A frozen model's vectors are kept
+    """`words` have trained vectors of their own, see `own_words`. A frozen model's vectors are kept
     in a store under `cache`, else in memory."""
     names = [name.strip() for name in config.source.split("+")]
     if not all(names):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen, one_line
 from elmore.models.static import StaticVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
-from elmore.tasks.encoded import Dims
+from elmore.tasks.encoded import Dims, Input, words_of
 from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
 from elmore.text.byte_reader import ByteReader
 
@@ -48,10 +48,11 @@ class OwnConfig(Frozen):
         )  # fmt: skip
 
 
-def frequent_words(sentences: Iterable[Sequence[str]], min_count: int) -> tuple[str, ...]:
-    """In a fixed order: by falling count, then by spelling."""
-    counts = Counter(word for words in sentences for word in words)
-    kept = [word for word, n in counts.items() if n >= min_count]
+def own_words(config: OwnConfig, inputs: Iterable[Input]) -> tuple[str, ...]:
+    """The words of a training set that are frequent enough for vectors of their own, in a fixed
+    order: by falling count, then by spelling."""
+    counts = Counter(word for item in inputs for word in words_of(item))
+    kept = [word for word, n in counts.items() if n >= config.min_count]
     return tuple(sorted(kept, key=lambda word: (-counts[word], word)))
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from elmore.config import Foreign
 from elmore.errors import InputError
@@ -103,23 +102,17 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, _Paragraph]]:
         )
     except ValidationError as error:
         first = error.errors()[0]
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        place = "".join(parts).lstrip(".") or "the whole file"
+        # without the names of our classes
+        what = "no object" if first["type"] == "model_type" else first["msg"].lower()
         raise InputError(
-            f"{path}: {_place(first['loc'])}: {_said(first)}; expected SQuAD 1.1: data, "
-            "paragraphs with context and qas, qas with id, question and answers."
+            f"{path}: {place}: {what}; expected SQuAD 1.1: data, paragraphs with context and qas, "
+            "qas with id, question and answers."
         ) from None
     for i, article in enumerate(file.data):
         for j, paragraph in enumerate(article.paragraphs):
             yield f"{path}: data[{i}].paragraphs[{j}]", paragraph
-
-
-def _said(error: ErrorDetails) -> str:
-    """Without the names of our classes."""
-    return "no object" if error["type"] == "model_type" else error["msg"].lower()
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return "".join(parts).lstrip(".") or "the whole file"
 
 
 def _paragraph(text: str, max_words: int, place: str, counts: Counter[str]) -> Paragraph:

@@ -54,7 +54,7 @@ def _pair(line: str, same: bool, where: str) -> UsePair:
     if not (found := re.fullmatch(r"(\d+)-(\d+)", places)):
         raise InputError(f"{where}: the places are {places!r}; expected two numbers like 2-6.")
     first, second = (
-        _use(text, int(place), where) for text, place in zip(texts, found.groups(), strict=True)
+        _use(text, int(at), where) for text, at in zip(texts, found.groups(), strict=True)
     )
     return UsePair(word, pos, first, second, same)
 
