@@ -4,14 +4,11 @@ import re
 
 import pytest
 
-from elmore.tasks.compare.plots import (
-    WIDTH,
-    Line,
-    Row,
-    _ticks,
-    points_by_encoder,
-    score_against_size,
-)
+from elmore.tasks.compare.outcome import summarize
+from elmore.tasks.compare.plots import WIDTH, Look, _ticks, points_by_encoder, score_against_size
+from tests.tasks.compare.outcomes import done
+
+LOOKS = {"a": Look("a", 0)}
 
 
 @pytest.mark.parametrize(
@@ -29,13 +26,15 @@ def test_ticks_are_round_numbers_within_the_ends(low: float, high: float, shown:
 
 @pytest.mark.parametrize("scores", [(80.0,), (80.0, 80.0), (0.0, 100.0), (80.001, 80.002)])
 def test_points_stay_inside_the_drawing(scores: tuple[float, ...]):
-    drawing = points_by_encoder([Row("a", 0, scores)], "F1")
+    rows = summarize([done("a", score, seed=seed) for seed, score in enumerate(scores)])
+    drawing = points_by_encoder(rows, LOOKS)
     places = [float(x) for x in re.findall(r'cx="([\d.-]+)"', drawing)]
     assert len(places) == len(scores)
     assert all(0 < x < WIDTH for x in places)
 
 
 def test_sizes_that_would_touch_share_one_number():
-    points = tuple((n, (80.0,)) for n in (100, 101, 102, 1000))
-    drawing = score_against_size([Line("a", 0, points)], "F1")
+    sizes = (100, 101, 102, 1000)
+    rows = summarize([done("a", 80.0, fraction=n / 1000, examples=n) for n in sizes])
+    drawing = score_against_size(rows, LOOKS)
     assert re.findall(r">([\d,]{3,})</text>", drawing) == ["100", "1,000"]

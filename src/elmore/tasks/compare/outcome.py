@@ -93,14 +93,18 @@ class Summary(Frozen):
         return next(iter(self.scores))
 
     @property
+    def seeds(self) -> tuple[float, ...]:
+        """The main score of each finished seed."""
+        return self.scores[self.measure]
+
+    @property
     def mean(self) -> float:
-        return fmean(self.scores[self.measure])
+        return fmean(self.seeds)
 
     @property
     def spread(self) -> float | None:
         """Standard deviation over seeds; one seed has none."""
-        found = self.scores[self.measure]
-        return stdev(found) if len(found) > 1 else None
+        return stdev(self.seeds) if len(self.seeds) > 1 else None
 
 
 def write_outcome(outcome: Done | Failed, path: Path) -> None:

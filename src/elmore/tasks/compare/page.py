@@ -9,14 +9,12 @@ from html import escape
 from elmore.tasks.compare.outcome import Summary, labels
 from elmore.tasks.compare.plots import (
     N_COLORS,
-    Bars,
-    Line,
-    Row,
+    Look,
     layer_weights,
     points_by_encoder,
     score_against_size,
 )
-from elmore.tasks.compare.report import Report, gain, mean_and_spread, mean_mixes, mix_name
+from elmore.tasks.compare.report import Report, gain, mean_and_spread
 
 
 def page(report: Report) -> str:
@@ -59,41 +57,20 @@ def _table_section(table: list[list[str]]) -> str:
 
 
 def _plots(report: Report) -> list[str]:
-    measure, most = report.rows[0].measure, max(row.fraction for row in report.rows)
-    rows = [row for row in report.rows if row.fraction == most]
     names = labels(row.encoder for row in report.rows)
-    colors = {encoder: number % N_COLORS for number, encoder in enumerate(names)}
-    dots = [Row(names[row.encoder], colors[row.encoder], row.scores[row.measure]) for row in rows]
-    found = [_figure("Score by encoder", _BY_ENCODER, points_by_encoder(dots, measure))]
-    if bars := [bar for row in rows for bar in _bars(row, names, colors)]:
-        found.append(_figure("Learned layer weights", _LAYER_WEIGHTS, layer_weights(bars)))
+    looks = {
+        encoder: Look(name, number % N_COLORS)
+        for number, (encoder, name) in enumerate(names.items())
+    }
+    most = max(row.fraction for row in report.rows)
+    rows = [row for row in report.rows if row.fraction == most]
+    found = [_figure("Score by encoder", _BY_ENCODER, points_by_encoder(rows, looks))]
+    if any(seed for row in rows for seed in row.mixes):
+        found.append(_figure("Learned layer weights", _LAYER_WEIGHTS, layer_weights(rows, looks)))
     if len({row.examples for row in report.rows}) > 1:
-        by_size = sorted(report.rows, key=lambda row: row.examples)
-        lines = [
-            Line(
-                names[encoder],
-                colors[encoder],
-                tuple((r.examples, r.scores[r.measure]) for r in by_size if r.encoder == encoder),
-            )
-            for encoder in names
-        ]
-        drawn = score_against_size(lines, measure)
+        drawn = score_against_size(report.rows, looks)
         found.append(_figure("Score against training size", _AGAINST_SIZE, drawn))
     return found
-
-
-def _bars(row: Summary, names: dict[str, str], colors: dict[str, int]) -> list[Bars]:
-    mixes = mean_mixes(row)
-    alone = len({mix.source for mix in mixes}) == 1  # then its place is name enough
-    return [
-        Bars(
-            f"{names[row.encoder]}, {mix.place if alone else mix_name(mix)}",
-            f"γ {mix.gamma:.2f}",
-            colors[row.encoder],
-            tuple(seed[number].weights for seed in row.mixes),
-        )
-        for number, mix in enumerate(mixes)
-    ]
 
 
 def _figure(title: str, explained: str, drawing: str) -> str:

@@ -53,7 +53,7 @@ class Report:
 
 def _cells(row: Summary, names: dict[str, str]) -> list[str]:
     others = [f"{fmean(found):.2f}" for found in list(row.scores.values())[1:]]
-    seeds = f"{len(row.scores[row.measure])}" + (f", {row.failed} failed" if row.failed else "")
+    seeds = f"{len(row.seeds)}" + (f", {row.failed} failed" if row.failed else "")
     sizes = (round(row.seconds), row.trainable, row.frozen)
     counts = ["unknown" if n is None else f"{n:,}" for n in sizes]
     mixes = "; ".join(
