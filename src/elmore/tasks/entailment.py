@@ -1,6 +1,6 @@
 """Does the hypothesis follow from the premise? ESIM: an RNN reads both, each word is compared with
 what it is aligned to in the other sentence, a second RNN composes the comparisons, and their mean
-and maximum decide. Any labels will do, so other sentence pairs (paraphrases) are judged as well.
+and maximum decide. Labels may be any, so it also learns other tasks on pairs (paraphrases).
 """
 
 # B pairs, T words of one sentence, D vector dim, H hidden units of one direction

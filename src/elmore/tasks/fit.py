@@ -110,8 +110,8 @@ def _loop(config: FitConfig, n_batches: int) -> LoopConfig:
 
 
 def _digest(examples: Iterable[Any]) -> str:
-    """Of their `repr`: where the class of an example or a field of it is renamed, runs that began
-    before cannot be resumed."""
+    """Of their `repr`: if the class of an example or one of its fields is renamed, earlier runs
+    cannot be resumed."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(repr(example).encode("utf-8", "surrogatepass"))
@@ -119,7 +119,7 @@ def _digest(examples: Iterable[Any]) -> str:
 
 
 def _is_begun(output: Path, saved: SavedTask, resume: bool) -> bool:
-    """Whether there is a run to go on with; it must be the same one."""
+    """Whether there is a run to resume; it must have the same settings and examples."""
     if not (output / CONFIG).exists():
         if epochs(output):
             raise InputError(f"{output} holds epochs of a run without its {CONFIG}; remove it.")

@@ -8,7 +8,7 @@ from elmore.tasks.kinds import AnyTask
 
 
 class FitConfig(Frozen):
-    """Task, encoder and how to train. The best epoch by the dev score is what is kept."""
+    """Task, encoder and how to train. The best epoch by the dev score is kept."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 

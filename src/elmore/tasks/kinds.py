@@ -1,4 +1,4 @@
-"""Which tasks there are, and which states: what `kind` may be in a saved folder."""
+"""All tasks and all states: the values of `kind` in a saved folder."""
 
 from typing import Annotated
 

@@ -41,7 +41,7 @@ RULES: dict[str, Rule] = {"mean": by_mean, "nearest": by_nearest}
 
 
 def _first_best(scores: Floats) -> NDArray[np.int64]:
-    """The most frequent sense comes first, and is taken where scores are equal."""
+    """The first of the best: the most frequent sense comes first and wins ties."""
     equal = scores >= scores.max(axis=1, keepdims=True) - _AS_NEAR
     return np.asarray(equal.argmax(axis=1))  # (m,)
 

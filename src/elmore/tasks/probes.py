@@ -41,25 +41,25 @@ DEFAULT = ProbeConfig()
 
 @dataclass(frozen=True, slots=True)
 class PosReport:
-    """How many words of the test sentences get their tag, in percent, from each layer alone."""
+    """Accuracy on the words of the test sentences, in percent, for each layer alone."""
 
     accuracy: dict[str, float]
     by_word: float
-    """From the most frequent tag of the word itself, and of all words where it is new."""
+    """Baseline: the most frequent tag of the word, or of all words if the word is new."""
     n_train: int
     n_test: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """Syntax and meaning beside each other, layer by layer."""
+    """Syntax and meaning side by side, layer by layer."""
 
     pos: PosReport
     senses: WsdReport
 
     def table(self) -> list[dict[str, Any]]:
-        """POS accuracy and the F1 of all sense sets together but the one that chose the rule, in
-        percent; every layer by that rule."""
+        """In percent: POS accuracy, and F1 over all sense sets except the development set. Every
+        layer by the rule that the development set chose."""
         rule, dev = self.senses.chosen.rule, self.senses.dev
         rows = [
             {

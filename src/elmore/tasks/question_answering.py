@@ -25,7 +25,7 @@ from elmore.tasks.scorers.squad import squad_score
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 N_SIGNS = 2
-"""Whether a paragraph's word stands in the question: as spelled, and whatever its case."""
+"""Whether a word of the paragraph occurs in the question: exactly, and ignoring case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def chunking() -> FitConfig:
 
 
 def taglm() -> FitConfig:
-    """Spans again, as in TagLM: two layers, and the biLM's vectors join after the first."""
+    """Spans as in TagLM: two layers, and the biLM's vectors join after the first."""
     return FitConfig(task=Tagging(n_layers=2, late_after=1), encoder=EncoderConfig(join="late"))
 
 

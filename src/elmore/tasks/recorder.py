@@ -37,7 +37,7 @@ Report = Callable[["EpochReport"], None]
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """Told after every batch, and at an epoch's end with its dev score."""
+    """Reported after every batch, and at the end of an epoch with its dev score."""
 
     epoch: int
     """From 1."""

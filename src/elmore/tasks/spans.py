@@ -1,5 +1,5 @@
-"""Spans and the tags that write them down: IOB1, BIO, BIOES and BILOU are read alike, as conlleval
-reads them; what is written is BIO or BIOES.
+"""Spans and the tags that encode them. IOB1, BIO, BIOES and BILOU are all read, in conlleval's way;
+only BIO and BIOES are written.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def is_span_tag(tag: str) -> bool:
 
 
 def spans_of(tags: Sequence[str]) -> list[Span]:
-    """A span begins at its prefix, or where a kind is met that was not open (IOB1)."""
+    """A span begins at its prefix, or where another kind begins without one (IOB1)."""
     spans = []
     start, kind = 0, ""
     for i, tag in enumerate([*tags, OUTSIDE]):
@@ -44,7 +44,7 @@ def spans_of(tags: Sequence[str]) -> list[Span]:
 
 
 def tags_of(spans: Sequence[Span], n_words: int, encoding: Encoding) -> list[str]:
-    """The same spans written down again."""
+    """Spans as one tag per word."""
     tags = [OUTSIDE] * n_words
     last = {"bioes": "E", "bio": "I"}[encoding]
     alone = {"bioes": "S", "bio": "B"}[encoding]
@@ -62,7 +62,7 @@ def span_labels(kinds: Sequence[str], encoding: Encoding) -> list[str]:
 
 
 def may_follow(before: str, after: str, encoding: Encoding) -> bool:
-    """Whether one tag may stand before another; the end of a sentence counts as outside."""
+    """Whether one tag may come before another; the end of a sentence counts as outside."""
     is_open = before[0] in "BI"
     if after[0] in "IE":
         return is_open and before[2:] == after[2:]

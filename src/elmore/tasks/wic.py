@@ -1,5 +1,5 @@
-"""Word-in-Context: do two uses of a word mean the same? The cosine of their vectors says so above a
-threshold, the one that is right most often on the training and development pairs.
+"""Word-in-Context: do two uses of a word mean the same? Yes, if the cosine of their vectors
+is above a threshold: the one with the best accuracy on the training and development pairs.
 """
 
 # L layers, N pairs, F features, D vector dim
@@ -18,8 +18,8 @@ from elmore.uses.geometry import unit
 from elmore.uses.use_vectors import Half, SentenceWatch, unwatched, use_vectors, view, views
 
 ALL_LAYERS = "all layers"
-_RIDGE = 1.0  # keeps the weights finite when the pairs can be told apart without a mistake
-_STEPS = 25  # Newton's: it is there after six or seven
+_RIDGE = 1.0  # keeps the weights finite when the pairs are perfectly separable
+_STEPS = 25  # of Newton's method, which converges in six or seven
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.bool_]
@@ -27,7 +27,7 @@ Truth = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class WicRow:
-    """One way to tell, its threshold, and how often it is right, in percent."""
+    """One way to decide, its threshold and its accuracy in percent."""
 
     vectors: str
     rule: str
@@ -39,13 +39,13 @@ class WicRow:
 
 @dataclass(frozen=True, slots=True)
 class WicReport:
-    """Each layer alone, their mean, and all of them weighed."""
+    """Each layer alone, their mean, and a weighted sum of all."""
 
     rows: tuple[WicRow, ...]
     n_fitted: int
     n_test: int
     majority: float
-    """What the more frequent answer alone gets on the test pairs."""
+    """Baseline: the accuracy of the more frequent answer on the test pairs."""
 
     @property
     def chosen(self) -> WicRow:
@@ -111,9 +111,8 @@ def _row(name: str, rule: str, scores: Doubles, truth: Truth, n_seen: int) -> Wi
 
 
 def best_threshold(scores: Doubles, truth: Truth) -> float:
-    """Right most often when everything from it upwards counts as the same; of equals the lowest.
-
-    It lies half-way between two scores, or just beyond the last."""
+    """The threshold with the best accuracy when scores from it upwards count as the same; of
+    several, the lowest. It lies half-way between two scores, or just beyond the last."""
     order = np.argsort(scores, kind="stable")
     places = scores[order]
     # Right with k scores below the cut: the different ones among them, the same ones above.
@@ -133,8 +132,7 @@ def _weighed(cosines: Doubles, truth: Truth, n_seen: int) -> Doubles:
 
 
 def logistic_weights(features: Doubles, truth: Truth) -> Doubles:
-    """By Newton's method, with a small L2 penalty and a bias that is thrown away: the threshold
-    stands for it."""
+    """By Newton's method, with a small L2 penalty. Its bias is dropped for the threshold."""
     x = np.column_stack([features, np.ones(len(features))])  # (N, F + 1)
     penalty = np.diag([_RIDGE] * features.shape[1] + [0.0])
     weights = np.zeros(x.shape[1])

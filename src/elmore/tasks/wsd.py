@@ -1,6 +1,6 @@
-"""Word senses by the nearest neighbor: the uses of a lemma in SemCor, tagged with their senses,
-against a use whose sense is asked for. No weights are trained. The layer and the rule are chosen on
-one of the sets, the development set, and named in the report.
+"""Word sense disambiguation by the nearest neighbor: a use is compared with the tagged uses of its
+lemma in SemCor. No weights are trained. The layer and the rule are chosen on one of the sets, the
+development set, and named in the report.
 """
 
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ FIRST_SENSE = "first sense"
 
 @dataclass(frozen=True, slots=True)
 class WsdRow:
-    """One way to answer, and how it did on every set."""
+    """One layer and rule, and its scores on every set."""
 
     vectors: str
     rule: str
@@ -45,7 +45,7 @@ class WsdRow:
 
 @dataclass(frozen=True, slots=True)
 class WsdReport:
-    """The first sense of every lemma, and every layer and rule beside it."""
+    """The baseline (the first sense of every lemma), and every layer and rule."""
 
     first_sense: WsdRow
     rows: tuple[WsdRow, ...]
@@ -60,17 +60,17 @@ class WsdReport:
 
     def table(self) -> list[dict[str, Any]]:
         """F1 in percent: each set, all but the development set, and all."""
-        return [self._cells(row) for row in (self.first_sense, *self.rows)]
-
-    def _cells(self, row: WsdRow) -> dict[str, Any]:
-        return {
-            "vectors": row.vectors,
-            "rule": row.rule,
-            **{name: score.f1 for name, score in row.scores.items()},
-            f"all but {self.dev}": row.total(without=self.dev).f1,
-            "all": row.total().f1,
-            "chosen": row is self.chosen,
-        }
+        return [
+            {
+                "vectors": row.vectors,
+                "rule": row.rule,
+                **{name: score.f1 for name, score in row.scores.items()},
+                f"all but {self.dev}": row.total(without=self.dev).f1,
+                "all": row.total().f1,
+                "chosen": row is self.chosen,
+            }
+            for row in (self.first_sense, *self.rows)
+        ]
 
 
 def wsd(
@@ -141,7 +141,7 @@ def _listed(paths: Sequence[str | Path]) -> str:
 def _scores(
     gold: dict[str, list[tuple[str, ...]]], first: list[str | None], found: dict[int, str]
 ) -> dict[str, SenseScore]:
-    """Of every set, one after another; where nothing was found the first sense is the answer."""
+    """Of every set. Where nothing was found, the first sense is the answer."""
     answers = (found.get(place, answer) for place, answer in enumerate(first))
     return {
         name: score_senses(senses, list(islice(answers, len(senses))))

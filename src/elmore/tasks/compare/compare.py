@@ -42,7 +42,7 @@ CACHE = "cache"
 
 @dataclass(frozen=True, slots=True)
 class CompareProgress:
-    """Told during every epoch, and when a training has ended."""
+    """Reported during every epoch, and at the end of every training."""
 
     trial: Trial
     number: int

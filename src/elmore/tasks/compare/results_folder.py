@@ -55,10 +55,15 @@ def claim_folder(settings: dict[str, Any], output: Path) -> None:
     """Make the folder, or refuse one that is of another task, other files or other settings."""
     path = output / SETTINGS
     if path.exists():
-        before = _read_settings(path)
+        try:
+            before = json.loads(path.read_bytes())
+        except ValueError:
+            raise ConfigError(
+                f"{path}: damaged; remove the folder, or choose another --output."
+            ) from None
         if changed := sorted(_changes(before, settings)):
             raise ConfigError(
-                f"{output}: is a comparison with other settings or files ({', '.join(changed)}); "
+                f"{output}: a comparison with other settings or files ({', '.join(changed)}); "
                 "choose another --output, or remove that folder."
             )
         return
@@ -67,15 +72,6 @@ def claim_folder(settings: dict[str, Any], output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     # Written first: another process that starts now must see that this is a comparison.
     write_text(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
-
-
-def _read_settings(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except ValueError:
-        raise ConfigError(
-            f"{path}: damaged; remove the folder, or choose another --output."
-        ) from None
 
 
 def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:

@@ -21,7 +21,7 @@ class CompareConfig(Frozen):
     """What is compared, and on what. Only `encoders` differ between the rows of a table."""
 
     task: str
-    """The name the comparison goes by."""
+    """The name of the comparison."""
     fit: FitConfig
     """Its encoder's source and its seed are replaced by each training's own."""
     train: Path
@@ -58,7 +58,7 @@ class CompareConfig(Frozen):
         return {"task": self.task, "fit": fit, "sha256": digests}
 
     def trials(self) -> list[Trial]:
-        """Seed by seed, so that an early table has a figure in every row."""
+        """Seed by seed, so that an unfinished table already has a figure in every row."""
         return [
             Trial(encoder=encoder, fraction=fraction, seed=seed)
             for seed in range(1, self.seeds + 1)
@@ -68,15 +68,15 @@ class CompareConfig(Frozen):
 
 
 def share(examples: Sequence[Any], trial: Trial) -> list[Any]:
-    """A seed's own choice, the same for every encoder; a smaller share is part of a larger one."""
+    """Chosen by the seed, not the encoder; a smaller share is a subset of a larger one."""
     order = np.random.default_rng(trial.seed).permutation(len(examples))
     kept = order[: max(1, round(trial.fraction * len(examples)))]
     return [examples[index] for index in sorted(kept.tolist())]
 
 
 def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
-    """Fewer examples are read more often and in smaller batches: a small share must not mean that
-    there are hardly any steps to learn in."""
+    """Fewer examples get more epochs and smaller batches: otherwise a small share would have hardly
+    any steps."""
     stretch = min(_MOST_STRETCH, trial.fraction**-0.5)
     stretched = {
         name: math.ceil(getattr(config, name) * stretch)
@@ -88,7 +88,7 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
 
 
 def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
-    """Fine-tuning is for those that have a model to tune."""
+    """Only encoders that contain a model are fine-tuned."""
     models = [name for name in names_in(source) if not name.startswith((STATIC, STORE))]
     fine_tune = config.encoder.fine_tune and bool(models)
     return config.encoder.model_copy(update={"source": source, "fine_tune": fine_tune})

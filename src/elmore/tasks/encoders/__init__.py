@@ -1,1 +1,1 @@
-"""Sentences to vectors for a task: trained, static, or the layers of a model."""
+"""From sentences to vectors for a task: trained, static, or the layers of a model."""

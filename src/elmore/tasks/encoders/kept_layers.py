@@ -45,7 +45,7 @@ class LayersInMemory:
         self._kept |= self._missing(map(_one_text, inputs))
 
     def batch(self, inputs: Sequence[Input]) -> LayerStates:
-        """What was not prepared is computed and not kept: there may be no end to it."""
+        """What was not prepared is computed but not kept: memory would grow without limit."""
         texts = [_one_text(item) for item in inputs]
         known = ChainMap(self._kept, self._missing(texts))
         return LayerStates.padded([known[words] for words in texts], self.n_layers, self.dim)

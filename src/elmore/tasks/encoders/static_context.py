@@ -1,5 +1,5 @@
-"""Static vectors as layers, for comparison with a biLM: a word's own vector, the same wherever it
-stands, and the mean of the words around it.
+"""Static vectors as layers, for comparison with a biLM: a word's own vector, which is the same in
+every sentence, and the mean of the words around it.
 """
 
 # n words of a sentence, D vector dim
@@ -24,15 +24,8 @@ class StaticContext:
     context_free = True
 
     def __init__(self, vectors: StaticVectors, window: int = WINDOW):
-        self.vectors, self.window = vectors, window
-
-    @property
-    def dim(self) -> int:
-        return self.vectors.dim
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.vectors.fingerprint} {self.window}"
+        self.vectors, self.window, self.dim = vectors, window, vectors.dim
+        self.fingerprint = f"{vectors.fingerprint} {window}"
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None

@@ -17,7 +17,7 @@ from elmore.tasks.encoded import Dims, Input, words_of
 from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
 from elmore.text.byte_reader import ByteReader
 
-UNKNOWN = 0  # the row of words that training has seen too seldom
+UNKNOWN = 0  # the row of words that are too rare in the training set
 
 
 class OwnConfig(Frozen):
@@ -70,7 +70,7 @@ class OwnVectors(VectorSource):
         nn.init.normal_(self.embed.weight, std=config.word_dim**-0.5)
         self.spell = CharCNN(config.characters)
         for parameter in self.spell.convolutions.parameters():
-            # a biLM's small start takes more steps to leave than a task has
+            # from the small initial weights of a biLM, a task has too few steps to learn
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
         self.dims = Dims(config.word_dim + config.characters.dim)

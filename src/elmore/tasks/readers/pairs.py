@@ -46,15 +46,11 @@ def read_pairs(path: Path, *, labeled: bool = True) -> Corpus[Pair]:
         if label in UNDECIDED:
             n_undecided += 1
         else:
-            first, second = (
-                _words(premise, "premise", where),
-                _words(hypothesis, "hypothesis", where),
-            )
-            pairs.append(Pair(first, second, label))
+            first = _words(premise, "premise", where)
+            pairs.append(Pair(first, _words(hypothesis, "hypothesis", where), label))
     if not pairs:
-        found = (
-            f"only pairs without an agreed label ({n_undecided:,})" if n_undecided else "no pair"
-        )
+        only = f"only pairs without an agreed label ({n_undecided:,})"
+        found = only if n_undecided else "no pair"
         raise InputError(f"{path}: {found} found; expected {EXPECTED} on each line.")
     note = f"pairs left out, as their annotators did not agree on a label: {n_undecided:,}"
     return Corpus(pairs, (note,) if n_undecided else ())

@@ -1,6 +1,6 @@
-"""SQuAD 1.1's JSON: paragraphs, and questions whose answer is a piece of the paragraph. Words keep
-their places in the text, so a span of words can be cut from it as it was written. An answer that is
-not where the file says is searched for, counted and reported; it always counts in the scores.
+"""SQuAD 1.1's JSON: paragraphs, and questions whose answer is a span of the paragraph. Words keep
+their places in the text, so an answer can be cut from the original text. An answer that is not
+where the file says is searched for, counted and reported; it always counts in the scores.
 """
 
 import re
@@ -38,7 +38,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What is asked of a paragraph; answers as given, and where their words are."""
+    """A question about a paragraph, its answers as given, and the spans of their words."""
 
     id: str
     words: Words
@@ -149,7 +149,7 @@ def _question(
 
 
 def _span(answer: _Answer, paragraph: Paragraph, counts: Counter[str]) -> Span | None:
-    """The words that cover an answer, or None; what is odd about it is counted."""
+    """The words that cover an answer, or None; unusual answers are counted."""
     start = _start(answer, paragraph.text)
     if start is None:
         counts["absent"] += 1

@@ -1,1 +1,1 @@
-"""Predictions against what is right: plain functions, no torch."""
+"""Predictions compared with the right answers: plain functions, no torch."""

@@ -1,4 +1,4 @@
-"""Spans as conlleval counts them: right are those with both ends and the kind right."""
+"""Spans as conlleval counts them: a span is right if both ends and the kind are right."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What every scorer gives."""
+"""The result of every scorer."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ class Score:
 
     figures: dict[str, float]
     notes: tuple[str, ...] = field(default=())
-    """What whoever reads the figures should know, one line each."""
+    """What readers of the figures should know, one line each."""
 
     @property
     def main(self) -> float:
