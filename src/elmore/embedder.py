@@ -3,6 +3,7 @@ batch-mates, their number or order, nor on anything embedded before.
 """
 
 # L layers, n words, D vector dim, B sentences, T words in the longest
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,6 @@ from elmore.embedding import (
     read_sentences,
 )
 from elmore.engine.runner import Runner, check_precision, runner_for
-from elmore.engine.stateful import StatefulRunner
 from elmore.errors import ConfigError
 from elmore.text.batching import windows
 
@@ -62,7 +62,58 @@ class LayerSource(Protocol):
     ) -> Iterator[tuple[Item, Embedding]]: ...
 
 
-class Embedder:
+class Streams(ABC):
+    """What every embedder shares: `embed` and `stream`, over windows of sentences."""
+
+    @abstractmethod
+    def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
+        """The sentences together, in their order."""
+
+    def _window_words(self, batch_words: int) -> int:
+        """How many words `stream` reads before it embeds them."""
+        return _BATCHES_IN_A_WINDOW * batch_words
+
+    def embed(
+        self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
+    ) -> list[Embedding]:
+        """All sentences at once; strings are tokenized, lists of words are taken as they are."""
+        return self._embed_window(list(read_sentences(sentences)), batch_words)
+
+    @overload
+    def stream(
+        self, items: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
+    ) -> Iterator[Embedding]: ...
+
+    @overload
+    def stream(
+        self,
+        items: Iterable[Item],
+        *,
+        key: Callable[[Item], Sentence],
+        batch_words: int = BATCH_WORDS,
+    ) -> Iterator[tuple[Item, Embedding]]: ...
+
+    def stream(
+        self,
+        items: Iterable[Any],
+        *,
+        key: Callable[[Any], Sentence] | None = None,
+        batch_words: int = BATCH_WORDS,
+    ) -> Iterator[Any]:
+        """In input order and constant memory. With `key`, which finds the sentence of an item,
+        each embedding comes with its item."""
+        find = key or (lambda item: item)
+        read = ((item, read_sentence(find(item), i)) for i, item in enumerate(checked(items)))
+        sized = ((pair, len(pair[1].words)) for pair in read)
+        for window in windows(sized, self._window_words(batch_words), _SENTENCES_IN_A_WINDOW):
+            found = self._embed_window([sentence for _, sentence in window], batch_words)
+            if key is None:
+                yield from found
+            else:
+                yield from zip((item for item, _ in window), found, strict=True)
+
+
+class Embedder(Streams):
     """A finished model, ready to turn sentences into vectors."""
 
     def __init__(
@@ -117,46 +168,9 @@ class Embedder:
         """Of config, weights, words and precision: it is shared only where vectors agree."""
         return self.checkpoint.fingerprint(self.precision)
 
-    def embed(
-        self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
-    ) -> list[Embedding]:
-        """All sentences at once; strings are tokenized, lists of words are taken as they are."""
-        return self._embed_window(list(read_sentences(sentences)), batch_words)
-
-    @overload
-    def stream(
-        self, items: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
-    ) -> Iterator[Embedding]: ...
-
-    @overload
-    def stream(
-        self,
-        items: Iterable[Item],
-        *,
-        key: Callable[[Item], Sentence],
-        batch_words: int = BATCH_WORDS,
-    ) -> Iterator[tuple[Item, Embedding]]: ...
-
-    def stream(
-        self,
-        items: Iterable[Any],
-        *,
-        key: Callable[[Any], Sentence] | None = None,
-        batch_words: int = BATCH_WORDS,
-    ) -> Iterator[Any]:
-        """In input order and constant memory. With `key`, which finds the sentence of an item,
-        each embedding comes with its item."""
-        return in_windows(
-            items,
-            key,
-            lambda sentences: self._embed_window(sentences, batch_words),
-            _BATCHES_IN_A_WINDOW * batch_words,
-            _SENTENCES_IN_A_WINDOW,
-        )
-
     def stateful(self) -> "StatefulRun":
-        """The original programs' behavior: each row of a batch remembers the row before it."""
-        return StatefulRun(StatefulRunner(self.model, self.runner))
+        """The original programs' behavior: row i of a batch continues from row i of the last."""
+        return StatefulRun(self.runner)
 
     @cached_property
     def runner(self) -> Runner:
@@ -175,39 +189,23 @@ class Embedder:
 class StatefulRun:
     """LSTM state carried from batch to batch by row, starting from zero."""
 
-    def __init__(self, runner: StatefulRunner):
-        self._runner = runner
+    def __init__(self, runner: Runner):
+        self._runner, self._state = runner, runner.zero_state()
 
     def __enter__(self) -> "StatefulRun":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._runner.reset()
+        self._state = self._runner.zero_state()
 
     def embed(self, sentences: Sequence[Sentence]) -> list[Embedding]:
         """One batch: sentence i continues from what row i last read."""
         read = list(read_sentences(sentences))
-        return _embeddings(read, self._runner.embed([s.words for s in read]))
-
-
-def in_windows(
-    items: Iterable[Any],
-    key: Callable[[Any], Sentence] | None,
-    embed: Callable[[list[ReadSentence]], list[Embedding]],
-    max_words: int,
-    max_sentences: int,
-) -> Iterator[Any]:
-    """What every `stream` does: read a window of sentences, embed it, give it out in order; with
-    `key` each embedding comes with its item."""
-    find = key or (lambda item: item)
-    read = ((item, read_sentence(find(item), i)) for i, item in enumerate(checked(items)))
-    sized = ((pair, len(pair[1].words)) for pair in read)
-    for window in windows(sized, max_words, max_sentences):
-        found = embed([sentence for _, sentence in window])
-        if key is None:
-            yield from found
-        else:
-            yield from zip((item for item, _ in window), found, strict=True)
+        if not read:
+            return []
+        layers, after = self._runner.embed_on([s.words for s in read], self._state.rows(len(read)))
+        self._state = self._state.with_first(after)
+        return _embeddings(read, layers)
 
 
 def _embeddings(sentences: list[ReadSentence], layers: list[NDArray[Any]]) -> list[Embedding]:

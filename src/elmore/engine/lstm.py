@@ -6,7 +6,7 @@ sentences when there are threads to spare, runs through all layers on its own.
 # T steps, P projection dim, C cells
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.engine.gate_table import GateTable
+from elmore.engine.layer import Layer, Rows
 from elmore.engine.packing import Plan, plan
 from elmore.engine.threads import side_by_side
 from elmore.engine.word_vectors import WordVectors
@@ -22,26 +23,6 @@ from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
 Array = NDArray[Any]
 _ROWS_WORTH_A_THREAD = 16
-
-
-class Layer(Protocol):
-    """One layer of both directions. States are taken on in place, outputs have no skip yet."""
-
-    def fill(self, direction: int, x: Tensor, table: Tensor, rows: Tensor) -> None: ...
-
-    def read_words(
-        self,
-        direction: int,
-        table: Tensor,
-        rows: Tensor,
-        active: NDArray[np.int32],
-        h: Tensor,
-        c: Tensor,
-    ) -> Tensor: ...
-
-    def read(
-        self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
-    ) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +134,13 @@ class LSTMRunner:
         outputs: list[Tensor] = []
         for i, layer in enumerate(self._layers):
             h, c = before.h[i, direction, members], before.c[i, direction, members]
+            rows = Rows(group.plan.active, h, c)
             if i > 0 or words.rows is None:
                 x = outputs[-1] if i else words.vectors[numbers.to(device)]
-                y = layer.read(direction, x, group.plan.active, h, c)
+                y = layer.read(direction, x, rows)
             else:
-                rows = words.rows[numbers].to(device)
-                table = self.table.gates[direction]
-                y = layer.read_words(direction, table, rows, group.plan.active, h, c)
+                known = words.rows[numbers].to(device)
+                y = layer.read_gates(direction, self.table.gates[direction], known, rows)
             outputs.append(y.add_(outputs[-1]) if i and self._config.skip else y)
             after.h[i, direction, members], after.c[i, direction, members] = h, c
         return outputs

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.engine.kernel import Kernel, LayerArguments
+from elmore.engine.layer import Layer, Rows
 from elmore.engine.native_linear import Panels, multiply_into
 from elmore.nn.lstm import DIRECTIONS, LSTMConfig, LSTMLayer
 
@@ -23,7 +23,7 @@ _GATES = 4
 _FEW_ROWS = 12  # a step; below, weights are read from memory for little work each
 
 
-class NativeLayer:
+class NativeLayer(Layer):
     """A layer's weights in the kernel's order; gates stand tile by tile."""
 
     def __init__(self, layer: LSTMLayer, kernel: Kernel, precision: Precision, *, first: bool):
@@ -49,81 +49,43 @@ class NativeLayer:
         return _GATES * self._cells
 
     def input_gates(self, direction: int, x: Tensor) -> Tensor:
-        """x (N, D) -> gate sums (N, 4C) tile by tile, the recurrent part still missing."""
-        gates = x.new_empty(len(x), self.n_gates)
+        gates = x.new_empty(len(x), self.n_gates)  # tile by tile
         self.fill(direction, x, gates, None)
         return gates
 
-    def fill(self, direction: int, x: Tensor, table: Tensor, rows: Tensor | None) -> None:
-        """The same into these rows of a table."""
+    def fill(self, direction: int, x: Tensor, table: Tensor, numbers: Tensor | None) -> None:
         if self._precision == "int8":  # rounded by whole lanes
             x = F.pad(x, (0, self._dim - x.shape[1]))
         panels, bias = self._gates[direction], self._bias[direction]  # x stands before h
-        multiply_into(self._kernel, panels, x, bias, table, rows)
+        multiply_into(self._kernel, panels, x, bias, table, numbers)
 
-    def read_words(
-        self,
-        direction: int,
-        table: Tensor,
-        rows: Tensor,
-        active: NDArray[np.int32],
-        h: Tensor,
-        c: Tensor,
+    def read_gates(
+        self, direction: int, table: Tensor, numbers: Tensor | None, rows: Rows
     ) -> Tensor:
-        """Place i reads gates `table[rows[i]]`; h (B, D) and c (B, C) are taken on in place."""
-        return self._call(direction, table, rows, None, active, h, c)
+        numbers = torch.arange(len(table)) if numbers is None else numbers
+        return self._call(direction, len(numbers), (table, numbers, None), rows)
 
-    def read(
-        self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
-    ) -> Tensor:
-        """x (N, D) -> outputs (N, D)."""
-        # In bytes x is rounded together with h, except in the first layer, however many rows there
-        # are: a sentence's numbers must not depend on its company.
-        few = self._precision == "float32" and len(x) < _FEW_ROWS * len(active)
+    def read(self, direction: int, x: Tensor, rows: Rows) -> Tensor:
+        # In int8, x is rounded together with h, except in the first layer, however many rows there
+        # are: a sentence's numbers must not depend on the other sentences of its batch.
+        few = self._precision == "float32" and len(x) < _FEW_ROWS * len(rows.active)
         if few or self._first:
-            return self._read_in_blocks(direction, x, active, h, c)
-        return self._call(direction, None, None, x, active, h, c)
-
-    def _read_in_blocks(
-        self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
-    ) -> Tensor:
-        """Input gates of many steps in one product."""
-        outputs, ends = torch.empty_like(x), np.cumsum(active)
-        start = first = 0
-        while start < len(x):
-            last = max(first + 1, int(np.searchsorted(ends, start + 512, side="right")))
-            end = int(ends[last - 1])
-            table = self.input_gates(direction, x[start:end])
-            rows = torch.arange(end - start)
-            n = active[first]
-            state = h[:n], c[:n]
-            outputs[start:end] = self._call(
-                direction, table, rows, None, active[first:last], *state
-            )
-            start, first = end, last
-        return outputs
+            return super().read(direction, x, rows)
+        return self._call(direction, len(x), (None, None, x), rows)
 
     def _call(
-        self,
-        direction: int,
-        table: Tensor | None,
-        rows: Tensor | None,
-        x: Tensor | None,
-        active: NDArray[np.int32],
-        h: Tensor,
-        c: Tensor,
+        self, direction: int, n: int, inputs: tuple[Tensor | None, ...], rows: Rows
     ) -> Tensor:
-        n = len(x) if x is not None else len(rows) if rows is not None else 0
+        """`inputs` are a table of gates and the places' rows in it, or the places' x."""
+        h, c, active = rows.h, rows.c, np.ascontiguousarray(rows.active)
         outputs = h.new_empty(n, self.config.dim)
         cells = c if self._cells == c.shape[1] else F.pad(c, (0, self._cells - c.shape[1]))
-        active = np.ascontiguousarray(active)
-        tensors = (table, rows, x, h, cells, outputs)
-        assert all(t is None or t.is_contiguous() for t in tensors)
+        assert all(t is None or t.is_contiguous() for t in (*inputs, h, cells, outputs))
         library = self._kernel.library
         int8 = self._precision == "int8"
         failed = (library.elmore_read_int8 if int8 else library.elmore_read_float32)(
             ctypes.addressof(self._arguments[direction]),
-            *(None if t is None else t.data_ptr() for t in (table, rows, x)),
+            *map(_address, inputs),
             active.ctypes.data,
             len(active),
             *(t.data_ptr() for t in (h, cells, outputs)),

@@ -88,7 +88,7 @@ class Runner:
 
     def __init__(self, model: LayerModel, reader: Reader, batch_runner: BatchRunner):
         self._device = next(model.parameters()).device.type
-        self._reader, self._inner = reader, batch_runner
+        self._model, self._reader, self._inner = model, reader, batch_runner
         self._lock = Lock()  # the tables of known words are shared by all callers
         _RUNNERS.add(self)
 
@@ -101,6 +101,12 @@ class Runner:
                 layers = self._inner.embed([inputs[i] for i in batch])
                 done.update(zip(batch, layers, strict=True))
         return [done[i] for i in range(len(inputs))]
+
+    def zero_state(self) -> LSTMState:
+        """Of no rows yet; an error if the model carries no state."""
+        if not isinstance(self._model, BiLM):
+            raise ConfigError("Only an LSTM carries state; this model has none. Use embed().")
+        return self._model.zero_state(0)
 
     def embed_on(
         self, sentences: Sequence[Sequence[str]], state: LSTMState

@@ -3,19 +3,17 @@ a slice at a time so that a slice's gates are still in the cache when they are s
 """
 
 # S = 2 directions, N places of the plan, T steps, B rows, n rows still reading, D dim, C cells
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmore.engine.layer import Layer, Rows
 from elmore.engine.torch_weights import FixedWeights
 from elmore.nn.lstm import DIRECTIONS, LSTMLayer
 
 _SLICE = 512  # cells, on a CPU
-_ROWS = 512  # whose input gates are computed together
 
 
-class TorchLayer:
+class TorchLayer(Layer):
     """A layer's weights in slices of cells; the gates of a slice stand side by side."""
 
     def __init__(self, layer: LSTMLayer):
@@ -33,12 +31,11 @@ class TorchLayer:
         self._w_project = [None if w_project is None else FixedWeights(w_project[s]) for s in sides]
 
     def input_gates(self, direction: int, x: Tensor) -> Tensor:
-        """x (N, D) -> gate sums (N, 4C), slice after slice, the recurrent part still missing."""
+        # slice after slice
         return self._w_input[direction].times(x, self._bias[direction])
 
-    def fill(self, direction: int, x: Tensor, table: Tensor, rows: Tensor) -> None:
-        """The same into these rows of a table."""
-        table[rows] = self.input_gates(direction, x)
+    def fill(self, direction: int, x: Tensor, table: Tensor, numbers: Tensor) -> None:
+        table[numbers] = self.input_gates(direction, x)
 
     def _sliced(self, gates: Tensor) -> Tensor:
         """(4C, …) as the slices want it, one after another."""
@@ -46,41 +43,17 @@ class TorchLayer:
             return gates
         return torch.cat([_slice(gates, cells) for cells in self._cells])
 
-    def read_words(
-        self,
-        direction: int,
-        table: Tensor,
-        rows: Tensor,
-        active: NDArray[np.int32],
-        h: Tensor,
-        c: Tensor,
+    def read_gates(
+        self, direction: int, table: Tensor, numbers: Tensor | None, rows: Rows
     ) -> Tensor:
-        """Place i reads gates `table[rows[i]]`; h (B, D) and c (B, C) are taken on in place."""
-        outputs = h.new_empty(len(rows), h.shape[1])  # (N, D)
+        h, c = rows.h, rows.c
+        outputs = h.new_empty(len(table) if numbers is None else len(numbers), h.shape[1])  # (N, D)
         start = 0
-        for n in active.tolist():
-            z = table[rows[start : start + n]]  # (n, 4C)
-            outputs[start : start + n] = self._step(direction, z, h[:n], c[:n])
+        for n in rows.active.tolist():
+            places = slice(start, start + n)
+            z = table[places if numbers is None else numbers[places]]  # (n, 4C)
+            outputs[places] = self._step(direction, z, h[:n], c[:n])
             start += n
-        return outputs
-
-    def read(
-        self, direction: int, x: Tensor, active: NDArray[np.int32], h: Tensor, c: Tensor
-    ) -> Tensor:
-        """x (N, D) -> outputs (N, D); the input gates are computed for many steps at a time."""
-        outputs = torch.empty_like(x)
-        ends = np.cumsum(active)
-        start = first = 0
-        while start < len(x):
-            last = max(first + 1, int(np.searchsorted(ends, start + _ROWS, side="right")))
-            end = int(ends[last - 1])
-            z = self.input_gates(direction, x[start:end])
-            at = 0
-            for n in active[first:last].tolist():
-                y = self._step(direction, z[at : at + n], h[:n], c[:n])
-                outputs[start + at : start + at + n] = y
-                at += n
-            start, first = end, last
         return outputs
 
     def _step(self, direction: int, z: Tensor, h: Tensor, c: Tensor) -> Tensor:

@@ -95,14 +95,11 @@ class ElmoBiLm(nn.Module):
     def _run(self, rows: Tensor, index: Tensor, lengths: Tensor) -> LayerStates:
         if not self.stateful:
             return self.bilm.run(rows, index, lengths).states
-        n = len(lengths)  # a small batch goes on from the first rows; the others wait
-        fresh = self.bilm.zero_state(max(0, n - self.h.shape[2]))
-        h, c = torch.cat([self.h, fresh.h], dim=2), torch.cat([self.c, fresh.c], dim=2)
-        output = self.bilm.run(rows, index, lengths, LSTMState(h[:, :, :n], c[:, :, :n]))
+        state = LSTMState(self.h, self.c)  # a small batch uses the first rows; the others wait
+        output = self.bilm.run(rows, index, lengths, state.rows(len(lengths)))
         assert output.state is not None  # a Transformer is refused by zero_state
-        after = output.state.detach()
-        self.h = torch.cat([after.h, h[:, :, n:]], dim=2)
-        self.c = torch.cat([after.c, c[:, :, n:]], dim=2)
+        after = state.with_first(output.state.detach())
+        self.h, self.c = after.h, after.c
         return output.states
 
     def _character_ids(self, inputs: Tensor | None, word_inputs: Tensor | None) -> Tensor:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -57,6 +58,17 @@ class LSTMState:
 
     def detach(self) -> "LSTMState":
         return LSTMState(self.h.detach(), self.c.detach())
+
+    def rows(self, n: int) -> "LSTMState":
+        """The first n rows; rows that do not exist yet are zero."""
+        pad = (0, 0, 0, max(0, n - self.h.shape[2]))
+        return LSTMState(F.pad(self.h[:, :, :n], pad), F.pad(self.c[:, :, :n], pad))
+
+    def with_first(self, rows: "LSTMState") -> "LSTMState":
+        """The same state with its first rows replaced."""
+        n = rows.h.shape[2]
+        h = torch.cat([rows.h, self.h[:, :, n:]], dim=2)
+        return LSTMState(h, torch.cat([rows.c, self.c[:, :, n:]], dim=2))
 
 
 class LSTMLayer(nn.Module):
@@ -148,31 +160,18 @@ class BiLSTM(nn.Module):
         order = torch.argsort(lengths, descending=True, stable=True)
         back = torch.argsort(order)
         sorted_lengths = lengths[order]
-        active = [int(n) for n in (sorted_lengths > _steps(x.shape[1], x)).sum(1)]
-        flip = _reversal(sorted_lengths, x.shape[1])  # (B, T)
+        step = torch.arange(x.shape[1], device=x.device)  # (T,)
+        active = [int(n) for n in (sorted_lengths > step.unsqueeze(1)).sum(1)]
+        flip = (sorted_lengths.unsqueeze(1) - 1 - step).clamp(min=0)  # (B, T), each row backwards
         x = x[order]
         both = torch.stack([x, take(x, flip)]).transpose(1, 2)  # (S, T, B, D)
         if state is not None:
             state = LSTMState(state.h[:, :, order], state.c[:, :, order])
         outputs, end = self.run(both, state, active)
-        layers = [_side_by_side(y.transpose(1, 2), flip)[back] for y in outputs]
+        sides = (y.transpose(1, 2) for y in outputs)  # (S, B, T, D) each
+        layers = [torch.cat([y[0], take(y[1], flip)], dim=-1)[back] for y in sides]
         return layers, LSTMState(end.h[:, :, back], end.c[:, :, back])
 
     def floors(self) -> list[list[nn.Parameter]]:
         """Parameters by layer, top first."""
         return [[*layer.parameters()] for layer in reversed(self.layers)]
-
-
-def _steps(n: int, like: Tensor) -> Tensor:
-    return torch.arange(n, device=like.device).unsqueeze(1)  # (T, 1)
-
-
-def _reversal(lengths: Tensor, n_steps: int) -> Tensor:
-    """For each row, the positions that read it backwards within its own length."""
-    step = torch.arange(n_steps, device=lengths.device)
-    return (lengths.unsqueeze(1) - 1 - step).clamp(min=0)  # (B, T)
-
-
-def _side_by_side(y: Tensor, flip: Tensor) -> Tensor:
-    """(S, B, T, D), each direction in its own order -> (B, T, 2D) in the order of the text."""
-    return torch.cat([y[0], take(y[1], flip)], dim=-1)

@@ -1,11 +1,10 @@
 """An embedder with a memory on disk: what the store has is read, the rest is computed and added."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, overload
+from typing import NoReturn
 
-from elmore.embedder import BATCH_WORDS, Embedder, Item, in_windows
-from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors, read_sentences
+from elmore.embedder import BATCH_WORDS, Embedder, Streams
+from elmore.embedding import Embedding, ReadSentence, Vectors
 from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
 from elmore.files.lock import BusyError
@@ -13,12 +12,13 @@ from elmore.store.store import Store
 from elmore.store.words import PackedSentence, pack
 
 _WINDOW_WORDS = 8 * BATCH_WORDS
-_WINDOW_SENTENCES = 4096
 
 
-class CachedEmbedder:
+class CachedEmbedder(Streams):
     """Stands wherever an `Embedder` does. Its vectors are the store's: the layers kept, at the
-    precision kept, the first time as well as the second."""
+    precision kept, the first time as well as the second. What is new in a window is added to the
+    store together; while another process writes to the store, or where it is read-only, new
+    vectors are returned but not kept."""
 
     def __init__(self, embedder: Embedder, store: Store):
         store.check_model(embedder)
@@ -48,50 +48,16 @@ class CachedEmbedder:
     def context_free(self) -> bool:
         return self.store.context_free
 
-    def embed(
-        self, sentences: Sequence[Sentence], *, batch_words: int = BATCH_WORDS
-    ) -> list[Embedding]:
-        """As `Embedder.embed`. While another process writes to the store, or where it may only be
-        read, new vectors are given but not kept."""
-        return self._embed(list(read_sentences(sentences)), batch_words)
-
-    @overload
-    def stream(
-        self, items: Iterable[Sentence], *, batch_words: int = BATCH_WORDS
-    ) -> Iterator[Embedding]: ...
-
-    @overload
-    def stream(
-        self,
-        items: Iterable[Item],
-        *,
-        key: Callable[[Item], Sentence],
-        batch_words: int = BATCH_WORDS,
-    ) -> Iterator[tuple[Item, Embedding]]: ...
-
-    def stream(
-        self,
-        items: Iterable[Any],
-        *,
-        key: Callable[[Any], Sentence] | None = None,
-        batch_words: int = BATCH_WORDS,
-    ) -> Iterator[Any]:
-        """As `Embedder.stream`; what is new in a window is added to the store together."""
-        return in_windows(
-            items,
-            key,
-            lambda sentences: self._embed(sentences, batch_words),
-            _WINDOW_WORDS,
-            _WINDOW_SENTENCES,
-        )
-
     def stateful(self) -> NoReturn:
         raise ConfigError(
             "Vectors that depend on what was read before cannot be stored; use the model's own "
             "embedder for a stateful run."
         )
 
-    def _embed(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
+    def _window_words(self, batch_words: int) -> int:
+        return _WINDOW_WORDS
+
+    def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
         asked = [PackedSentence(s.words, pack(s.words), s.spans) for s in sentences]
         found = [self.store.layers(read) for read in asked]
         pairs = list(zip(asked, found, strict=True))

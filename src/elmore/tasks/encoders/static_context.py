@@ -3,22 +3,20 @@ every sentence, and the mean of the words around it.
 """
 
 # n words of a sentence, D vector dim
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import in_windows
-from elmore.embedding import Embedding, ReadSentence, Sentence
+from elmore.embedder import Streams
+from elmore.embedding import Embedding, ReadSentence
 from elmore.models.static import StaticVectors
 
 WINDOW = 5
 """Words on either side."""
 
 
-class StaticContext:
-    """Two layers: the word itself, and its neighbors without it."""
+class StaticContext(Streams):
+    """Two layers: the word itself, and its neighbors without it. A word without a vector has zeros,
+    and does not count as a neighbor."""
 
     n_layers = 2
     context_free = True
@@ -27,11 +25,8 @@ class StaticContext:
         self.vectors, self.window, self.dim = vectors, window, vectors.dim
         self.fingerprint = f"{vectors.fingerprint} {window}"
 
-    def stream(
-        self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
-    ) -> Iterator[Any]:
-        """A word without a vector has zeros, and does not count as a neighbor."""
-        return in_windows(items, key, lambda sentences: [*map(self._embed, sentences)], 1, 1)
+    def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
+        return [self._embed(sentence) for sentence in sentences]
 
     def _embed(self, sentence: ReadSentence) -> Embedding:
         rows = [self.vectors.row(word) for word in sentence.words]
