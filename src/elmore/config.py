@@ -1,12 +1,14 @@
 """The base of every config, `--set` overrides, and validation errors as one line."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from elmore.errors import ConfigError
+from elmore.errors import ConfigError, FormatError
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -30,6 +32,24 @@ def one_line(error: ValidationError) -> str:
     given = "" if isinstance(first.get("input"), dict) else f" (found {first.get('input')!r:.80})"
     message = first["msg"].removeprefix("Value error, ")
     return f"{where}: {message}{given}" if where else message
+
+
+@contextmanager
+def valid(where: object) -> Iterator[None]:
+    """Report what is wrong in a file in one line that names the file."""
+    try:
+        yield
+    except ValidationError as error:
+        raise FormatError(f"{where}: {one_line(error)}.") from None
+
+
+def load_json(path: Path, kind: type[Config]) -> Config:
+    """What was saved as JSON."""
+    try:
+        with valid(path):
+            return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def override(config: Config, settings: Iterable[str]) -> Config:

@@ -268,5 +268,5 @@ def test_a_projection_hdf5_would_leave_out_is_refused(tmp_path: Path):
 def test_an_archive_without_an_elmo_says_what_was_looked_for(tmp_path: Path):
     (tmp_path / "config.json").write_text(json.dumps(TASK))
     save_tensors({"tagger.weight": np.ones((2, 2), np.float32)}, tmp_path / "weights.th")
-    with pytest.raises(FormatError, match="no ELMo in it"):
+    with pytest.raises(FormatError, match="contains no ELMo"):
         load(tmp_path)

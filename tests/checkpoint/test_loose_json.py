@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elmore.checkpoint.loose_json import loads_loose, read_loose_json
+from elmore.checkpoint.loose_json import loads_loose, read_json
 from elmore.errors import FormatError
 
 
@@ -34,7 +34,7 @@ def test_what_is_not_an_object_is_refused_in_one_line(tmp_path: Path, text: str)
     path = tmp_path / "config.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match=r"config\.json: ") as caught:
-        read_loose_json(path)
+        read_json(path, loads_loose)
     assert "\n" not in str(caught.value)
 
 
@@ -46,7 +46,7 @@ def test_no_text_takes_more_than_one_pass(tmp_path: Path, text: str):
     path.write_text(text, encoding="utf-8")
     start = time.process_time()
     with pytest.raises(FormatError):
-        read_loose_json(path)
+        read_json(path, loads_loose)
     assert time.process_time() - start < 3
 
 
@@ -54,7 +54,7 @@ def test_bytes_that_are_not_utf8_and_files_too_long(tmp_path: Path):
     path = tmp_path / "config.json"
     path.write_bytes(b"{\xff}")
     with pytest.raises(FormatError, match="not JSON"):
-        read_loose_json(path)
+        read_json(path, loads_loose)
     path.write_bytes(b" " * ((1 << 24) + 1))
     with pytest.raises(FormatError, match="over 16 MiB"):
-        read_loose_json(path)
+        read_json(path, loads_loose)

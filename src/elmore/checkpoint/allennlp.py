@@ -1,5 +1,5 @@
-"""AllenNLP archives once they are unpacked: config.json, weights.th, vocabulary/. Two kinds hold an
-ELMo: a Transformer language model is one itself, read here; a task model carries an LSTM one.
+"""AllenNLP archives once they are unpacked: config.json, weights.th, vocabulary/. Two kinds contain
+an ELMo: a Transformer language model is one and is read here; a task model contains an LSTM one.
 """
 
 # P projection dim, F filters, D model dim, V words
@@ -8,24 +8,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field, PositiveInt, ValidationError
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from elmore.checkpoint.allennlp_task import CHAR_TABLE, read_task
 from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
-from elmore.checkpoint.checkpoint import (
-    Checkpoint,
-    build_model,
-)
-from elmore.checkpoint.loose_json import read_loose_json
-from elmore.checkpoint.torch_blocks import (
-    SIDES,
-    read_convolutions,
-    read_highways,
-    read_linear,
-)
+from elmore.checkpoint.checkpoint import Checkpoint, build_model
+from elmore.checkpoint.loose_json import loads_loose, read_json
+from elmore.checkpoint.options import Filters
+from elmore.checkpoint.torch_blocks import SIDES, read_convolutions, read_highways, read_linear
 from elmore.checkpoint.torch_file import TorchTensors, read_torch_file
-from elmore.config import Foreign, one_line
+from elmore.config import Foreign, valid
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -53,10 +46,10 @@ def weights_of(folder: Path) -> Path | None:
 
 
 def read_allennlp(folder: Path, *, heads: bool = False) -> Checkpoint:
-    """Whichever ELMo is in it; the heads of a language model only when asked for."""
+    """The ELMo in the folder; the heads of a language model only if asked for."""
     weights = weights_of(folder)
     assert weights is not None
-    config = read_loose_json(folder / CONFIG)
+    config = read_json(folder / CONFIG, loads_loose)
     tensors = TorchTensors(read_torch_file(weights), str(weights))
     if _POSITIONS in tensors:
         return _read_transformer(folder, config, tensors, heads)
@@ -64,9 +57,11 @@ def read_allennlp(folder: Path, *, heads: bool = False) -> Checkpoint:
     if len(tables) == 1:
         return read_task(folder, config, tensors, tables[0].removesuffix(CHAR_TABLE))
     if tables:
-        raise FormatError(f"{weights}: holds {len(tables)} ELMos ({tables[0]}, …); expected one.")
+        raise FormatError(
+            f"{weights}: contains {len(tables)} ELMos ({tables[0]}, …); expected one."
+        )
     raise FormatError(
-        f"{weights}: no ELMo in it. Looked for '{_POSITIONS}' (a Transformer ELMo) and for "
+        f"{weights}: contains no ELMo. Looked for '{_POSITIONS}' (a Transformer ELMo) and for "
         f"'…{CHAR_TABLE}' (a task model with an LSTM ELMo inside)."
     )
 
@@ -77,7 +72,7 @@ class _EncoderSection(Foreign):
     type: Literal["cnn-highway"] = "cnn-highway"
     activation: Literal["relu", "tanh"] = "relu"
     embedding_dim: PositiveInt
-    filters: list[Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]]
+    filters: Filters
     num_highway: Annotated[int, Field(ge=0)]
     projection_dim: PositiveInt
     projection_location: Literal["after_highway", "after_cnn"] = "after_highway"
@@ -127,12 +122,10 @@ def _transformer_config(
     embedders = _section(path, model, "text_field_embedder")
     embedders = embedders.get("token_embedders", embedders)
     encoder = _section(path, _section(path, embedders, embedder), "encoder")
-    try:
+    with valid(path):
         spelling = _EncoderSection(**encoder)
         context = _ContextSection(**_section(path, model, "contextualizer"))
         return BiLMConfig(words=_spelling_config(spelling), context=_context(context, tensors))
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
 
 
 def _spelling_config(encoder: _EncoderSection) -> CharCNNConfig:
@@ -230,8 +223,8 @@ def _read_softmax(tensors: TorchTensors, n_words: int, dim: int, by_word: bool) 
 
 
 def _read_vocabulary(path: Path, n_rows: int | None) -> Vocabulary | None:
-    """The line of a word is its row. Padding has no line but is counted: the last row is spare,
-    never a target, yet always in the softmax's sum, so it gets padding's name."""
+    """The line of a word is its row. Padding has no line, but the softmax has a last row
+    for it. It is never a target, but it is in the softmax's sum: it gets the name of padding."""
     if not path.is_file():
         return None
     words = Vocabulary.read(path)

@@ -1,5 +1,5 @@
-"""The LSTM ELMo inside a task's AllenNLP archive, with the mixes the task has learnt. Its options
-are a file of their own, which AllenNLP puts into the archive's folder fta, though not always.
+"""The LSTM ELMo inside a task's AllenNLP archive, with the mixes the task has learned. Its options
+are a separate file, which AllenNLP usually puts into the archive's folder fta.
 """
 
 # P projection dim, F filters
@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from torch import Tensor
 
 from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.torch_blocks import (
+    ASSUMED,
     filters_of,
     lstm_of,
     read_convolutions,
@@ -22,8 +22,7 @@ from elmore.checkpoint.torch_blocks import (
     read_lstm,
 )
 from elmore.checkpoint.torch_file import TorchTensors
-from elmore.config import one_line
-from elmore.errors import FormatError
+from elmore.config import valid
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
@@ -35,7 +34,7 @@ CHAR_TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
 def read_task(
     folder: Path, config: dict[str, Any], tensors: TorchTensors, prefix: str
 ) -> Checkpoint:
-    """The ELMo whose tensors' names begin with `prefix`: the task's model decides it."""
+    """The ELMo whose tensors' names begin with `prefix`, which depends on the task."""
     section = _elmo_section(config)
     options = _options_file(folder, section)
     if options is None:
@@ -44,14 +43,13 @@ def read_task(
         raw = read_options(options)
         shape = _as_allennlp(config_from_options(raw, options, n_words=None))
     model = build_model(shape, _read_task_tensors(tensors, prefix, shape), tensors.where)
-    missing = "The archive lacks ELMo's options file: sizes are the tensors' own; relu, clips of 3 "
-    notes = () if raw else (missing + "and 50 characters a word are assumed.",)
+    notes = () if raw else (f"The archive lacks ELMo's options file: {ASSUMED}",)
     mixes = _read_mixes(tensors, prefix, bool(section.get("do_layer_norm", False)))
     return bilm_checkpoint(model, options=raw, mixes=mixes, notes=notes)
 
 
 def _elmo_section(config: object) -> dict[str, Any]:
-    """Wherever in the config an options file is named; empty if nowhere."""
+    """The part of the config that names an options file; empty if there is none."""
     if isinstance(config, dict):
         if "options_file" in config:
             return config
@@ -61,7 +59,7 @@ def _elmo_section(config: object) -> dict[str, Any]:
 
 
 def _options_file(folder: Path, section: dict[str, Any]) -> Path | None:
-    """AllenNLP keeps it as fta/….options_file; else one with the base name of the path given."""
+    """fta/….options_file as AllenNLP writes it, or else a file with the base name of the path."""
     name = re.split(r"[/\\]", str(section.get("options_file", "")))[-1]
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     kept = [path for path in files if path.parent.name == "fta"]
@@ -70,10 +68,10 @@ def _options_file(folder: Path, section: dict[str, Any]) -> Path | None:
 
 
 def _as_allennlp(config: BiLMConfig) -> BiLMConfig:
-    """The same sizes where every forget bias is folded in and every projection is there."""
+    """The same sizes; AllenNLP adds the forget bias to the bias and always has a projection."""
     context, words = config.context, config.words
     assert isinstance(context, LSTMConfig)
-    assert isinstance(words, CharCNNConfig)  # without a word table options must have a char_cnn
+    assert isinstance(words, CharCNNConfig)  # without a word table, options must have a char_cnn
     return BiLMConfig(
         words=words.model_copy(update={"project": True}),
         context=context.model_copy(update={"forget_bias": 0.0, "skip": True}),
@@ -81,9 +79,9 @@ def _as_allennlp(config: BiLMConfig) -> BiLMConfig:
 
 
 def _task_config_of(tensors: TorchTensors, prefix: str) -> BiLMConfig:
-    """What can be seen without the options; the rest as in all the models that were published."""
+    """Sizes read off the tensors; the rest as in all published models."""
     root = prefix + "_elmo_lstm._token_embedder"
-    try:
+    with valid(tensors.where):
         words = CharCNNConfig(
             char_dim=tensors.shape(prefix + CHAR_TABLE, 2)[1],
             filters=filters_of(tensors, root + ".char_conv_{}"),
@@ -92,8 +90,6 @@ def _task_config_of(tensors: TorchTensors, prefix: str) -> BiLMConfig:
         )
         context = lstm_of(tensors, prefix + "_elmo_lstm._elmo_lstm.")
         return BiLMConfig(words=words, context=context)
-    except ValidationError as error:
-        raise FormatError(f"{tensors.where}: {one_line(error)}.") from None
 
 
 def _read_task_tensors(tensors: TorchTensors, prefix: str, shape: BiLMConfig) -> dict[str, Tensor]:
@@ -114,9 +110,8 @@ def _read_mixes(tensors: TorchTensors, prefix: str, layer_norm: bool) -> tuple[L
     mixes = []
     for k in range(tensors.count(prefix + "scalar_mix_{}.gamma")):
         at = f"{prefix}scalar_mix_{k}."
-        names = [
-            f"{at}scalar_parameters.{j}" for j in range(tensors.count(at + "scalar_parameters.{}"))
-        ]
+        pattern = at + "scalar_parameters.{}"
+        names = map(pattern.format, range(tensors.count(pattern)))
         scalars = tuple(float(tensors.take(name, (1,))) for name in names)
         gamma = float(tensors.take(f"{at}gamma", (1,)))
         mixes.append(LearnedMix(scalars=scalars, gamma=gamma, layer_norm=layer_norm))

@@ -1,6 +1,7 @@
-"""A biLM's checkpoint: the reader that its config calls for, and the softmax it predicts by."""
+"""The checkpoint of a biLM: the reader that its config calls for, and the softmax that predicts."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from elmore.nn.softmax import AdaptiveSoftmax
 from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
 from elmore.text.byte_reader import ByteReader
-from elmore.text.dictionary_reader import DictionaryReader
+from elmore.text.dictionary_reader import DictionaryReader, read_dictionary
 from elmore.text.reader import Speller
 from elmore.text.vocabulary import Vocabulary
 from elmore.text.word_reader import WordReader
@@ -49,7 +50,7 @@ def bilm_checkpoint(
 def reader_of(
     config: BiLMConfig, vocabulary: Vocabulary | None, dictionary: DictionaryReader | None = None
 ) -> Speller | None:
-    """By bytes, by a dictionary, or by the words of a vocabulary; None if that is missing."""
+    """For bytes, a dictionary or a vocabulary; None if the file of these is missing."""
     match config.words:
         case CharCNNConfig():
             return ByteReader(config.words.max_characters)
@@ -57,6 +58,21 @@ def reader_of(
             return dictionary
         case WordTableConfig():
             return None if vocabulary is None else WordReader(vocabulary)
+
+
+def read_dictionaries(
+    config: BiLMConfig, characters: Path, listed: Path
+) -> DictionaryReader | None:
+    """The reader of a model that has dictionaries, from their two files; None for other models."""
+    words = config.words
+    if not isinstance(words, WordCharConfig):
+        return None
+    ids = read_dictionary(characters, words.characters.n_characters)
+    word_ids = read_dictionary(listed, words.n_words) if words.n_words else None
+    try:
+        return DictionaryReader(ids, word_ids, words.max_characters)
+    except FormatError as error:
+        raise FormatError(f"{characters.parent}: {error}") from None
 
 
 def bilm_of(checkpoint: Checkpoint) -> BiLM:
@@ -68,14 +84,14 @@ def bilm_of(checkpoint: Checkpoint) -> BiLM:
 
 
 def speller_of(checkpoint: Checkpoint) -> Speller:
-    """A biLM's reader, or what is missing."""
+    """A biLM's reader, or an error that says what is missing."""
     reader = checkpoint.need_reader()
     assert isinstance(reader, ByteReader | DictionaryReader | WordReader)
     return reader
 
 
 def softmax_of(checkpoint: Checkpoint) -> SoftmaxHead | None:
-    """The head by which a biLM predicts words, if it came along."""
+    """The head by which a biLM predicts words, if it was read."""
     head = checkpoint.heads.get(SOFTMAX)
     assert head is None or isinstance(head, SoftmaxHead)
     return head

@@ -1,8 +1,9 @@
 """What bilm-tf leaves behind when it trains: a TensorFlow checkpoint with options.json beside it.
-The variables are those of the HDF5 format under other names; the optimizer's are let be.
+The variables are those of the HDF5 format under other names; the optimizer's are ignored.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,13 @@ from torch import nn
 from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.hdf5 import Array, read_tensors
+from elmore.checkpoint.named_tensors import NamedTensors
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.tensor_bundle import TensorBundle
-from elmore.errors import FormatError
 from elmore.text.vocabulary import Vocabulary
 
 _SCOPE = "lm/"
-_SLOTS = ("/Adagrad", "/Adam", "/Adam_1", "/Momentum")  # what optimizers keep for a variable
+_SLOTS = ("/Adagrad", "/Adam", "/Adam_1", "/Momentum")  # what optimizers keep per variable
 _CELL = re.compile(r"RNN_(\d)/RNN/MultiRNNCell/Cell(\d+)/LSTMCell/(W_0|B|W_P_0)")
 _PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 
@@ -37,45 +38,29 @@ def read_bilm_tf(
     return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw)
 
 
-class _Variables:
-    """The variables under the names they would have in an HDF5 file."""
+class _Variables(NamedTensors):
+    """The variables of the language model, asked for by the names of the HDF5 format."""
 
     def __init__(self, bundle: TensorBundle, judge: str):
-        self.bundle, self.judge = bundle, judge
-        self.names = set(bundle.names)
-        self.taken: set[str] = set()
+        super().__init__(f"{bundle.prefix}.index", judge)
+        self.bundle, self.known = bundle, set(bundle.names)
+
+    def names(self) -> Iterable[str]:
+        """The optimizer's variables and the softmax are ignored."""
+        ours = {n for n in self.known if n.startswith(_SCOPE) and not n.endswith(_SLOTS)}
+        return (name for name in ours if not name.startswith(_SCOPE + "softmax/"))
+
+    def find(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        known = name in self.known
+        return (self.bundle.dtype(name), self.bundle.shape(name)) if known else None
 
     def rows(self, name: str) -> int | None:
-        theirs = self._theirs(name)
-        shape = self.bundle.shape(theirs) if theirs in self.names else ()
-        return shape[0] if shape else None
+        return super().rows(self._theirs(name))
 
     def take(self, name: str, shape: tuple[int, ...]) -> Array:
         theirs = self._theirs(name)
-        if theirs not in self.names:
-            raise FormatError(
-                f"{self.bundle.prefix}.index: the variable '{theirs}' is missing; {self.judge} "
-                f"calls for float32 of shape {shape}."
-            )
-        found, kind = self.bundle.shape(theirs), self.bundle.dtype(theirs)
-        if found != shape or "float" not in kind:
-            raise FormatError(
-                f"{self.bundle.prefix}.index: '{theirs}' is {kind} of shape {found}, but "
-                f"{self.judge} calls for float32 of shape {shape}. The checkpoint and the options "
-                "are probably from different models."
-            )
-        self.taken.add(theirs)
+        self.claim(theirs, shape)
         return np.asarray(self.bundle.read(theirs), dtype=np.float32)
-
-    def expect_nothing_else(self) -> None:
-        """Every variable of the language model must have found its place."""
-        ours = {n for n in self.names if n.startswith(_SCOPE) and not n.endswith(_SLOTS)}
-        extra = sorted(n for n in ours - self.taken if not n.startswith(_SCOPE + "softmax/"))
-        if extra:
-            raise FormatError(
-                f"{self.bundle.prefix}.index: holds '{extra[0]}', which {self.judge} does not call "
-                "for. The checkpoint and the options are probably from different models."
-            )
 
     def _theirs(self, name: str) -> str:
         if not (cell := _CELL.fullmatch(name)):
@@ -84,11 +69,11 @@ class _Variables:
         at = f"{_SCOPE}RNN_{direction}/rnn/"
         deep = f"{at}multi_rnn_cell/cell_{layer}/lstm_cell/{_PARTS[part]}"
         lone = f"{at}lstm_cell/{_PARTS[part]}"  # one layer needs no MultiRNNCell around it
-        return lone if layer == "0" and lone in self.names else deep
+        return lone if layer == "0" and lone in self.known else deep
 
 
 def _read_softmax(variables: _Variables, dim: int) -> nn.Linear | None:
-    """The table is the word table itself where the two were trained as one."""
+    """Without a table of its own, the softmax shares the word table."""
     rows = variables.rows("softmax/b")
     if rows is None:
         return None

@@ -1,13 +1,13 @@
 """AllenNLP's and bilm-tf's HDF5 weights with options.json: the format most ELMos were published in.
-The names below are the whole of it; every matrix there is applied as x @ W, ours as W @ x.
+All of its names are below. Matrices are applied as x @ W there, as W @ x here.
 """
 
 # P projection dim, C cell dim, F filters
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import h5py
 import numpy as np
@@ -23,6 +23,7 @@ from elmore.checkpoint.bilm import (
     softmax_of,
 )
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
+from elmore.checkpoint.named_tensors import NamedTensors
 from elmore.checkpoint.options import (
     config_from_options,
     options_from_config,
@@ -44,7 +45,7 @@ Array = NDArray[np.float32]
 _CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
 _IJFO_TO_IFGO = [0, 2, 1, 3]  # the same list undoes itself
 _BOMB_BYTES, _BOMB_RATIO = 1 << 26, 50  # real weights hardly compress
-_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # h5py's, in a broken file
+_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # by h5py, on broken files
 
 
 def read_hdf5(
@@ -54,7 +55,7 @@ def read_hdf5(
     vocabulary: Path | None = None,
     softmax: Path | None = None,
 ) -> Checkpoint:
-    """Weights and options, and if named the vocabulary and the softmax file."""
+    """Weights and options; vocabulary and softmax too if their files are given."""
     raw = read_options(options)
     with _open(weights) as file:
         datasets = _Datasets(file, weights, options.name)
@@ -74,7 +75,7 @@ def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Pa
     with atomic_file(weights) as path, hdf5_file(path) as (file, _):
         for name, array in _write_tensors(model):
             file.create_dataset(name, data=array)
-    if softmax is not None and isinstance(head, nn.Linear):  # not one in clusters
+    if softmax is not None and isinstance(head, nn.Linear):  # HDF5 has no adaptive softmax
         with atomic_file(softmax) as path, hdf5_file(path) as (file, _):
             file.create_dataset("softmax/W", data=_numpy(head.weight))
             file.create_dataset("softmax/b", data=_numpy(head.bias))
@@ -85,82 +86,59 @@ def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Pa
 # Weights ----------------------------------------------------------------------------------------
 
 
-class _Datasets:
-    """The file's datasets, each checked for its shape before a byte of it is read."""
+class _Datasets(NamedTensors):
+    """The datasets of an HDF5 file."""
 
     def __init__(self, file: h5py.File, path: Path, judge: str):
-        self.file, self.path = file, path
-        self.judge = judge  # who says which shapes: the options' name
-        self.taken: set[str] = set()
-        self._empty = 0  # bytes that are declared and hardly stored
+        super().__init__(str(path), judge)
+        self.file = file
+        self._missing = 0  # bytes that are declared but hardly stored
 
-    def rows(self, name: str) -> int | None:
-        item = self._item(name)
-        return int(item.shape[0]) if isinstance(item, h5py.Dataset) and item.shape else None
-
-    def take(self, name: str, shape: tuple[int, ...]) -> Array:
-        item = self._item(name)
-        if not isinstance(item, h5py.Dataset):
-            found = "missing" if item is None else "a group"
-            raise FormatError(
-                f"{self.path}: dataset '{name}' is {found}; {self.judge} calls for float32 "
-                f"of shape {shape}."
-            )
-        try:
-            return self._read(item, name, shape)
-        except _DAMAGE as error:
-            raise self._unreadable(name, error) from None
-
-    def _read(self, item: h5py.Dataset, name: str, shape: tuple[int, ...]) -> Array:
-        if item.shape != shape or item.dtype.kind != "f":
-            raise FormatError(
-                f"{self.path}: '{name}' is {item.dtype} of shape {item.shape}, but "
-                f"{self.judge} calls for float32 of shape {shape}. The weights and the "
-                "options are probably from different models."
-            )
-        if item.external or item.is_virtual:
-            raise self._elsewhere(name)
-        stored = item.id.get_storage_size()
-        self._empty += max(0, item.nbytes - _BOMB_RATIO * stored)
-        if self._empty > _BOMB_BYTES:
-            raise FormatError(
-                f"{self.path}: '{name}' declares {item.nbytes:,} bytes but stores {stored:,}; "
-                "the file is damaged or hostile."
-            )
-        self.taken.add(name)
-        return np.asarray(item[...], dtype=np.float32)
-
-    def _item(self, name: str) -> Any:
-        try:
-            for end in range(1, len(parts := name.strip("/").split("/")) + 1):
-                link = self.file.get("/".join(parts[:end]), getlink=True)
-                if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
-                    raise self._elsewhere(name)
-            return self.file.get(name)
-        except _DAMAGE as error:
-            raise self._unreadable(name, error) from None
-
-    def _elsewhere(self, name: str) -> FormatError:
-        """Weights are in the file itself; what is not might be anybody's."""
-        return FormatError(f"{self.path}: '{name}' lies elsewhere, by a link or in another file.")
-
-    def _unreadable(self, name: str, error: Exception) -> FormatError:
-        reason = f"cannot be read ({_brief(error)}); the file is damaged."
-        return FormatError(f"{self.path}: '{name}' {reason}")
-
-    def expect_nothing_else(self) -> None:
+    def names(self) -> Iterable[str]:
         names: list[str] = []
-        try:
+        with self._reading("/"):
             self.file.visititems(
                 lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
             )
+        return names
+
+    def find(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        with self._reading(name):
+            for end in range(1, len(parts := name.strip("/").split("/")) + 1):
+                link = self.file.get("/".join(parts[:end]), getlink=True)
+                if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
+                    raise self._outside(name)
+            item = self.file.get(name)
+            if isinstance(item, h5py.Group):
+                return "a group", ()
+            return (item.dtype.name, item.shape) if isinstance(item, h5py.Dataset) else None
+
+    def take(self, name: str, shape: tuple[int, ...]) -> Array:
+        self.claim(name, shape)
+        with self._reading(name):
+            item = self.file[name]
+            if item.external or item.is_virtual:
+                raise self._outside(name)
+            stored = item.id.get_storage_size()
+            self._missing += max(0, item.nbytes - _BOMB_RATIO * stored)
+            if self._missing > _BOMB_BYTES:
+                raise FormatError(
+                    f"{self.where}: '{name}' declares {item.nbytes:,} bytes but stores {stored:,}; "
+                    "the file is damaged or hostile."
+                )
+            return np.asarray(item[...], dtype=np.float32)
+
+    def _outside(self, name: str) -> FormatError:
+        """Weights must be in the file itself: anybody could have written another file."""
+        return FormatError(f"{self.where}: '{name}' is a link or is stored in another file.")
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
         except _DAMAGE as error:
-            raise self._unreadable("/", error) from None
-        if extra := sorted(set(names) - self.taken):
-            raise FormatError(
-                f"{self.path}: holds '{extra[0]}', which {self.judge} does not call for. "
-                "The weights and the options are probably from different models."
-            )
+            reason = f"cannot be read ({_brief(error)}); the file is damaged."
+            raise FormatError(f"{self.where}: '{name}' {reason}") from None
 
 
 class TensorSource(Protocol):
@@ -230,22 +208,14 @@ def _write_tensors(model: BiLM) -> Iterator[tuple[str, Array]]:
     else:
         yield "embedding", tensors["words.embed.weight"]
     for layer in range(lstm.n_layers):
-        part = {
-            name: tensors.get(f"context.layers.{layer}.{name}")
-            for name in ("w_input", "w_state", "bias", "w_project")
-        }
+        ours = f"context.layers.{layer}."
         for direction in (0, 1):
-            w_input, w_state, bias, w_project = (
-                None if array is None else array[direction] for array in part.values()
-            )
-            assert w_input is not None
-            assert w_state is not None
-            assert bias is not None
             at = _CELL.format(direction=direction, layer=layer)
-            yield at + "W_0", _reorder(np.concatenate([w_input, w_state], axis=1)).T
-            yield at + "B", _reorder(_unfolded(bias, lstm))
-            if w_project is not None:
-                yield at + "W_P_0", w_project.T
+            gates = [tensors[ours + name][direction] for name in ("w_input", "w_state")]
+            yield at + "W_0", _reorder(np.concatenate(gates, axis=1)).T
+            yield at + "B", _reorder(_unfolded(tensors[ours + "bias"][direction], lstm))
+            if lstm.project:
+                yield at + "W_P_0", tensors[ours + "w_project"][direction].T
 
 
 def _write_char_cnn(tensors: dict[str, Array], cnn: CharCNNConfig) -> Iterator[tuple[str, Array]]:
@@ -266,7 +236,7 @@ def _write_char_cnn(tensors: dict[str, Array], cnn: CharCNNConfig) -> Iterator[t
 
 
 def _unfolded(bias: Array, lstm: LSTMConfig) -> Array:
-    """HDF5 always means a forget gate opened by 1 beyond its bias; bits stay where that holds."""
+    """HDF5 files leave 1.0 of the forget bias out; a bias that does too is not touched."""
     if lstm.forget_bias == 1.0:
         return bias
     gates = bias.reshape(4, -1).copy()
@@ -303,7 +273,7 @@ def _open(path: Path) -> Iterator[h5py.File]:
 
 
 def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())  # HDF5's own words can run over several lines
+    return " ".join(str(error).split())  # messages of HDF5 may have several lines
 
 
 def _numpy(tensor: Tensor) -> Array:

@@ -1,7 +1,8 @@
-"""JSON as people write it: with comments and with commas before a closing bracket."""
+"""Small JSON files, also with comments and with commas before a closing bracket."""
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ _COMMENT = re.compile(_STRING + r"|//[^\n]*|#[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL
 _LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 
 
-def read_loose_json(path: Path) -> dict[str, Any]:
-    """The object a file holds; strings keep what looks like comments in them."""
+def read_json(path: Path, loads: Callable[[str], Any] = json.loads) -> dict[str, Any]:
+    """The object in a small file, strict JSON unless `loads` is `loads_loose`."""
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise FormatError(f"{path}: over {_MAX_BYTES >> 20} MiB; expected a small JSON config.")
-        found = loads_loose(path.read_bytes().decode("utf-8-sig"))
+            raise FormatError(f"{path}: over {_MAX_BYTES >> 20} MiB; expected a small JSON file.")
+        found = loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError) as error:
@@ -30,7 +31,8 @@ def read_loose_json(path: Path) -> dict[str, Any]:
 
 
 def loads_loose(text: str) -> Any:
-    """Comments go first, because one may stand between a comma and its bracket."""
+    """Comments and last commas are dropped, except inside strings. Comments go first: one may
+    stand between a comma and its bracket."""
     for pattern in (_COMMENT, _LAST_COMMA):
         text = pattern.sub(lambda match: match[1] or " ", text)
     return json.loads(text)

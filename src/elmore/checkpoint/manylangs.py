@@ -1,5 +1,5 @@
 """ELMoForManyLangs folders: two files of tensors, one or two dictionaries, and a config.json that
-names the file with the sizes, often by a path of the machine it was trained on.
+names the file with the sizes, often by a path on the machine it was trained on.
 """
 
 # P projection dim, F filters, E word dim
@@ -7,13 +7,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from elmore.checkpoint.bilm import bilm_checkpoint
+from elmore.checkpoint.bilm import bilm_checkpoint, read_dictionaries
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
-from elmore.checkpoint.loose_json import read_loose_json
+from elmore.checkpoint.loose_json import loads_loose, read_json
+from elmore.checkpoint.options import Filters, LSTMSection
 from elmore.checkpoint.torch_blocks import (
+    ASSUMED,
     filters_of,
     lstm_of,
     read_convolutions,
@@ -22,13 +24,12 @@ from elmore.checkpoint.torch_blocks import (
     read_lstm,
 )
 from elmore.checkpoint.torch_file import TorchTensors, read_torch_file
-from elmore.config import Foreign, one_line
+from elmore.config import Foreign, valid
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_char import WordCharConfig
-from elmore.text.dictionary_reader import DictionaryReader, read_dictionary
 
 CONFIG, ENCODER, EMBEDDER, CHARACTERS, WORDS = (
     "config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic",
@@ -48,31 +49,22 @@ def read_manylangs(folder: Path) -> Checkpoint:
     tensors = TorchTensors(merged, str(folder / EMBEDDER))
     if _CHARACTER_TABLE not in tensors:
         raise FormatError(
-            f"{tensors.where}: no '{_CHARACTER_TABLE}'; only models that read characters are known."
+            f"{tensors.where}: no '{_CHARACTER_TABLE}'; models without it are not supported."
         )
     path, raw = _inner_config(folder)
-    try:
-        config = _config_of(tensors) if raw is None else _config_from(_Config(**raw), tensors)
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
+    with valid(path):
+        config = _config_of(tensors, None if raw is None else _Config(**raw))
     model = build_model(config, _read_tensors(tensors, config), str(folder))
-    missing = (
-        f"{path.name} is not beside {CONFIG}: sizes are the tensors' own; relu, clips of 3 and "
-    )
-    notes = () if raw is not None else (missing + "50 characters a word are assumed.",)
-    dictionary = _dictionary(folder, config)
+    assumed = f"{path.name} is not beside {CONFIG}: {ASSUMED}"
+    notes = () if raw is not None else (assumed,)
+    dictionary = read_dictionaries(config, folder / CHARACTERS, folder / WORDS)
     return bilm_checkpoint(model, options=raw, dictionary=dictionary, notes=notes)
 
 
-class _EncoderSection(Foreign):
-    """The section 'encoder', as far as it shapes the model."""
+class _EncoderSection(LSTMSection):
+    """The section 'encoder'."""
 
     name: Literal["elmo"]
-    dim: PositiveInt
-    projection_dim: PositiveInt
-    n_layers: PositiveInt
-    cell_clip: PositiveFloat | None = None
-    proj_clip: PositiveFloat | None = None
 
 
 class _EmbedderSection(Foreign):
@@ -80,7 +72,7 @@ class _EmbedderSection(Foreign):
 
     name: Literal["cnn"]
     activation: Literal["relu", "tanh"]
-    filters: list[Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]]
+    filters: Filters
     n_highway: Annotated[int, Field(ge=0)]
     word_dim: Annotated[int, Field(ge=0)]
     char_dim: PositiveInt
@@ -88,66 +80,51 @@ class _EmbedderSection(Foreign):
 
 
 class _Config(Foreign):
-    """The file config.json points to; training settings beside are let be."""
+    """The file config.json points to; training settings beside them are ignored."""
 
     encoder: _EncoderSection
     token_embedder: _EmbedderSection
 
 
 def _inner_config(folder: Path) -> tuple[Path, dict[str, Any] | None]:
-    """The file with the sizes and what it says, None where it did not come along."""
-    outer = read_loose_json(folder / CONFIG)
+    """The file with the sizes and what it says, None if the file is missing."""
+    outer = read_json(folder / CONFIG, loads_loose)
     if "token_embedder" in outer:
         return folder / CONFIG, outer
     named = outer.get("config_path")
     if not isinstance(named, str) or not named:
         raise FormatError(f"{folder / CONFIG}: no 'config_path'; expected one of ELMoForManyLangs.")
     path = folder / (re.split(r"[/\\]", named)[-1] or CONFIG)
-    return (path, read_loose_json(path)) if path.is_file() and path.name != CONFIG else (path, None)
+    there = path.is_file() and path.name != CONFIG
+    return path, read_json(path, loads_loose) if there else None
 
 
-def _config_from(config: _Config, tensors: TorchTensors) -> BiLMConfig:
-    lstm, words = config.encoder, config.token_embedder
-    context = LSTMConfig(
-        dim=lstm.projection_dim,
-        cell_dim=lstm.dim,
-        n_layers=lstm.n_layers,
-        cell_clip=lstm.cell_clip,
-        proj_clip=lstm.proj_clip,
-        forget_bias=0.0,
-    )
-    filters = tuple((width, count) for width, count in words.filters)
-    characters = CharCNNConfig(
-        n_characters=tensors.shape(_CHARACTER_TABLE, 2)[0],
-        char_dim=words.char_dim,
-        filters=filters,
-        activation=words.activation,
-        n_highway=words.n_highway,
-        max_characters=words.max_characters_per_token,
-        dim=sum(count for _, count in filters),
-        project=False,
-    )
-    n_words = tensors.shape(_WORD_TABLE, 2)[0] if words.word_dim else 0
-    embedder = WordCharConfig(
-        characters=characters, n_words=n_words, word_dim=words.word_dim, dim=context.dim
-    )
-    return BiLMConfig(words=embedder, context=context)
-
-
-def _config_of(tensors: TorchTensors) -> BiLMConfig:
-    """What can be seen without the file; the rest as in all the models that were published."""
-    context = lstm_of(tensors, "")
-    filters = filters_of(tensors, _CONVOLUTION)
+def _config_of(tensors: TorchTensors, said: _Config | None) -> BiLMConfig:
+    """Without the file, sizes are read off the tensors, and the rest is as in published models."""
     n_characters, char_dim = tensors.shape(_CHARACTER_TABLE, 2)
+    n_words, word_dim = tensors.shape(_WORD_TABLE, 2) if _WORD_TABLE in tensors else (0, 0)
+    if said is None:
+        context, filters = lstm_of(tensors, ""), filters_of(tensors, _CONVOLUTION)
+        n_highway = tensors.count("highways._layers.{}.weight")
+        rest: dict[str, Any] = {}
+    else:
+        context, words = said.encoder.config(forget_bias=0.0), said.token_embedder
+        filters = tuple((width, count) for width, count in words.filters)
+        n_highway, char_dim, word_dim = words.n_highway, words.char_dim, words.word_dim
+        n_words = tensors.shape(_WORD_TABLE, 2)[0] if word_dim else 0
+        rest = {
+            "activation": words.activation,
+            "max_characters": words.max_characters_per_token,
+        }
     characters = CharCNNConfig(
         n_characters=n_characters,
         char_dim=char_dim,
         filters=filters,
-        n_highway=tensors.count("highways._layers.{}.weight"),
+        n_highway=n_highway,
         dim=sum(count for _, count in filters),
         project=False,
+        **rest,
     )
-    n_words, word_dim = tensors.shape(_WORD_TABLE, 2) if _WORD_TABLE in tensors else (0, 0)
     embedder = WordCharConfig(
         characters=characters, n_words=n_words, word_dim=word_dim, dim=context.dim
     )
@@ -170,14 +147,3 @@ def _read_tensors(tensors: TorchTensors, config: BiLMConfig) -> dict[str, Tensor
     read |= read_lstm(tensors, "", lstm)
     tensors.expect_nothing_else()
     return read
-
-
-def _dictionary(folder: Path, config: BiLMConfig) -> DictionaryReader:
-    words = config.words
-    assert isinstance(words, WordCharConfig)
-    characters = read_dictionary(folder / CHARACTERS, words.characters.n_characters)
-    listed = read_dictionary(folder / WORDS, words.n_words) if words.word_dim else None
-    try:
-        return DictionaryReader(characters, listed, words.max_characters)
-    except FormatError as error:
-        raise FormatError(f"{folder}: {error}") from None

@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from elmore.checkpoint.bilm import SOFTMAX, build_softmax, check_vocabulary, reader_of
+from elmore.checkpoint.bilm import (
+    SOFTMAX,
+    build_softmax,
+    check_vocabulary,
+    read_dictionaries,
+    reader_of,
+)
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, check_tensors
-from elmore.config import Frozen, one_line
+from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
-from elmore.models.bilm import BiLMConfig
 from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
-from elmore.nn.word_char import WordCharConfig
-from elmore.text.dictionary_reader import CHARACTERS, WORDS, DictionaryReader, read_dictionary
+from elmore.text.dictionary_reader import CHARACTERS, WORDS
 from elmore.text.vocabulary import Vocabulary
 from elmore.text.word_reader import VOCABULARY
 
@@ -65,11 +69,12 @@ def read_native(folder: Path, *, heads: bool = False) -> Checkpoint:
     model = build_model(config.model, _tensors(folder / MODEL), str(folder / MODEL))
     listed = folder / VOCABULARY
     words = Vocabulary.read(listed) if listed.is_file() else None
+    dictionary = read_dictionaries(config.model, folder / CHARACTERS, folder / WORDS)
     found = _read_heads(folder, config) if heads else {}
     check_vocabulary(words, config.model, found.get(SOFTMAX), str(listed))
     return Checkpoint(
         model=model,
-        reader=reader_of(config.model, words, _read_dictionary(folder, config.model)),
+        reader=reader_of(config.model, words, dictionary),
         heads=found,
         vocabulary=words,
         options=config.options,
@@ -91,20 +96,14 @@ def _read_heads(folder: Path, config: NativeConfig) -> dict[str, nn.Linear | Ada
     if config.version == 1:
         kinds = {SOFTMAX: config.adaptive or LinearHeadConfig()}
     dim = config.model.context.dim
-    return {
-        name: _read_head(kinds[name], dim, path)
-        for name, path in head_files(folder, config).items()
-    }
-
-
-def _read_head(
-    kind: LinearHeadConfig | AdaptiveSoftmaxConfig, dim: int, path: Path
-) -> nn.Linear | AdaptiveSoftmax:
-    match kind:
-        case AdaptiveSoftmaxConfig():
-            return _read_adaptive(_tensors(path), dim, kind, path)
-        case LinearHeadConfig():
-            return _read_linear(_tensors(path), dim, path)
+    found: dict[str, nn.Linear | AdaptiveSoftmax] = {}
+    for name, path in head_files(folder, config).items():
+        match kinds[name]:
+            case AdaptiveSoftmaxConfig() as kind:
+                found[name] = _read_adaptive(_tensors(path), dim, kind, path)
+            case LinearHeadConfig():
+                found[name] = _read_linear(_tensors(path), dim, path)
+    return found
 
 
 def _read_linear(tensors: dict[str, Tensor], dim: int, path: Path) -> nn.Linear:
@@ -118,7 +117,7 @@ def _read_linear(tensors: dict[str, Tensor], dim: int, path: Path) -> nn.Linear:
 def _read_adaptive(
     tensors: dict[str, Tensor], dim: int, config: AdaptiveSoftmaxConfig, output: Path
 ) -> AdaptiveSoftmax:
-    """The vocabulary's size is what the head and the clusters hold together."""
+    """The head and the clusters together have one row per word."""
     rows = {name: len(tensor) for name, tensor in tensors.items() if name.endswith("weight")}
     tails = [n for name, n in sorted(rows.items()) if name.endswith("1.weight")]
     n_words = rows.get("inner.head.weight", 0) - len(tails) + sum(tails)
@@ -130,7 +129,7 @@ def _read_adaptive(
 
 
 def write_native(checkpoint: Checkpoint, folder: Path) -> None:
-    """A new folder, complete or not there at all."""
+    """A new folder, complete or absent."""
     with atomic_folder(folder) as beside:
         write_native_files(checkpoint, beside)
 
@@ -161,22 +160,8 @@ def _head_config(head: nn.Module) -> LinearHeadConfig | AdaptiveSoftmaxConfig:
     return head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
 
 
-def _read_dictionary(folder: Path, config: BiLMConfig) -> DictionaryReader | None:
-    if not isinstance(config.words, WordCharConfig):
-        return None
-    n_words, n_characters = config.words.n_words, config.words.characters.n_characters
-    characters = read_dictionary(folder / CHARACTERS, n_characters)
-    words = read_dictionary(folder / WORDS, n_words) if n_words else None
-    return DictionaryReader(characters, words, config.words.max_characters)
-
-
 def read_config(path: Path) -> NativeConfig:
-    try:
-        config = NativeConfig.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
+    config = load_json(path, NativeConfig)
     if config.format != "elmore" or not 1 <= config.version <= VERSION:
         raise FormatError(
             f"{path}: format {config.format!r} version {config.version}; this elmore reads "
@@ -192,7 +177,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
             for name in names:
                 if (kind := file.get_slice(name).get_dtype()) not in _FLOATS:
                     raise FormatError(f"{path}: '{name}' is {kind}; expected one of {_FLOATS}.")
-            # Copied: mapped tensors may lie unaligned, and then products round otherwise.
+            # Copied: mapped tensors may be unaligned, and products with them round differently.
             return {name: file.get_tensor(name).to(torch.float32, copy=True) for name in names}
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None

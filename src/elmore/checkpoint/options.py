@@ -1,12 +1,12 @@
 """options.json, the sizes and settings of an LSTM ELMo as AllenNLP and bilm-tf write them."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt
 
-from elmore.config import Foreign, one_line
+from elmore.checkpoint.loose_json import read_json
+from elmore.config import Foreign, valid
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
@@ -15,7 +15,6 @@ from elmore.nn.word_char import WordCharConfig
 from elmore.nn.word_table import WordTableConfig
 from elmore.text.byte_reader import N_CHARACTER_IDS
 
-_MAX_BYTES = 1 << 24
 _WHEN_ABSENT: dict[str, Any] = {
     "use_skip_connections": False,
     "n_highway": 0,
@@ -24,27 +23,40 @@ _WHEN_ABSENT: dict[str, Any] = {
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise FormatError(f"{path}: over {_MAX_BYTES >> 20} MiB; expected a small JSON file.")
-        options = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not JSON ({error}).") from None
-    if not isinstance(options, dict) or not isinstance(options.get("lstm"), dict):
+    options = read_json(path)
+    if not isinstance(options.get("lstm"), dict):
         raise FormatError(f"{path}: no 'lstm' section; expected the options.json of an LSTM ELMo.")
     return options
 
 
-class _LSTMOptions(Foreign):
-    """The section 'lstm', as far as it shapes the model; training settings beside are let be."""
+Filters = list[Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]]
+"""(width, count) of each convolution, as foreign files write them."""
+
+
+class LSTMSection(Foreign):
+    """What shapes the LSTM, under the names of bilm-tf; training settings beside it are ignored."""
 
     dim: PositiveInt
     projection_dim: PositiveInt
     n_layers: PositiveInt
     cell_clip: PositiveFloat | None = None
     proj_clip: PositiveFloat | None = None
+
+    def config(self, *, skip: bool = True, forget_bias: float = 1.0) -> LSTMConfig:
+        return LSTMConfig(
+            dim=self.projection_dim,
+            cell_dim=self.dim,
+            n_layers=self.n_layers,
+            cell_clip=self.cell_clip,
+            proj_clip=self.proj_clip,
+            skip=skip,
+            forget_bias=forget_bias,
+        )
+
+
+class _LSTMOptions(LSTMSection):
+    """The section 'lstm'."""
+
     use_skip_connections: bool = _WHEN_ABSENT["use_skip_connections"]
 
 
@@ -59,14 +71,14 @@ class _CharCNNOptions(Foreign):
 
     activation: Literal["relu", "tanh"]
     embedding: _EmbeddingOptions
-    filters: list[Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]]
+    filters: Filters
     max_characters_per_token: int
     n_characters: Literal[261, 262] = _WHEN_ABSENT["n_characters"]
     n_highway: int | None = _WHEN_ABSENT["n_highway"]
 
 
 class _Options(Foreign):
-    """options.json, so that a complaint has the names written there."""
+    """options.json. Errors use the names written there."""
 
     lstm: _LSTMOptions
     char_cnn: _CharCNNOptions | None = None
@@ -74,30 +86,17 @@ class _Options(Foreign):
 
 def config_from_options(options: dict[str, Any], path: Path, n_words: int | None) -> BiLMConfig:
     """Options say everything but the size of a word-input model's table."""
-    try:
+    with valid(path):
         said = _Options.model_validate(options)
-        context = _lstm_config(said.lstm)
+        context = said.lstm.config(skip=said.lstm.use_skip_connections)
         if said.char_cnn is not None:
             return BiLMConfig(words=_char_cnn_config(said.char_cnn, context.dim), context=context)
         if n_words is None:
             raise FormatError(
-                f"{path}: no 'char_cnn' section, and the weights hold no 'embedding' table; "
+                f"{path}: no 'char_cnn' section, and the weights have no 'embedding' table; "
                 "a model needs one of the two."
             )
         return BiLMConfig(words=WordTableConfig(n_words=n_words, dim=context.dim), context=context)
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
-
-
-def _lstm_config(lstm: _LSTMOptions) -> LSTMConfig:
-    return LSTMConfig(
-        dim=lstm.projection_dim,
-        cell_dim=lstm.dim,
-        n_layers=lstm.n_layers,
-        cell_clip=lstm.cell_clip,
-        proj_clip=lstm.proj_clip,
-        skip=lstm.use_skip_connections,
-    )
 
 
 def _char_cnn_config(cnn: _CharCNNOptions, dim: int) -> CharCNNConfig:

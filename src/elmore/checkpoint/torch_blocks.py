@@ -1,6 +1,6 @@
 """The blocks that AllenNLP and ELMoForManyLangs name alike: their LSTM, their highway, their
-character convolutions. In both, gates stand i, f, j, o with the +1 inside the bias, as ours do
-with `forget_bias` 0; a highway's gate carries the input where ours carries the candidate.
+character convolutions. In both, gates are in the order i, f, j, o with the +1 inside the bias,
+like ours with `forget_bias` 0; the gate of a highway weighs the input, ours the candidate.
 """
 
 # P projection dim, C cell dim, F filters
@@ -13,6 +13,7 @@ from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 
 SIDES = ("forward", "backward")
+ASSUMED = "sizes are the tensors' own; relu, clips of 3 and 50 characters per word are assumed."
 
 
 def read_lstm(tensors: TorchTensors, prefix: str, lstm: LSTMConfig) -> dict[str, Tensor]:
@@ -51,7 +52,7 @@ def read_highways(
     for k in range(n_layers):
         weight = tensors.take(f"{prefix}._layers.{k}.weight", (2 * dim, dim))
         bias = tensors.take(f"{prefix}._layers.{k}.bias", (2 * dim,))
-        # 1 - sigmoid(z) = sigmoid(-z): turn the gate round.
+        # 1 - sigmoid(z) = sigmoid(-z): invert the gate.
         weight[dim:].neg_()
         bias[dim:].neg_()
         read[f"{at}highway.layers.{k}.weight"] = weight
@@ -68,11 +69,11 @@ def read_linear(
     }
 
 
-# Sizes, where the file that should name them is not at hand: most of them can be seen ------------
+# Sizes, if the file that should give them is missing: most can be read off the tensors -----------
 
 
 def lstm_of(tensors: TorchTensors, prefix: str) -> LSTMConfig:
-    """The sizes by the tensors; clips of 3 and skips as in every published model."""
+    """Sizes read off the tensors; clips of 3 and skips as in every published model."""
     dim, cell = tensors.shape(f"{prefix}forward_layer_0.state_projection.weight", 2)
     n_layers = tensors.count(prefix + "forward_layer_{}.input_linearity.weight")
     return LSTMConfig(dim=dim, cell_dim=cell, n_layers=n_layers, forget_bias=0.0)
@@ -90,6 +91,6 @@ def _refuse_square_projection(tensors: TorchTensors, prefix: str, lstm: LSTMConf
     name = f"{prefix}forward_layer_0.state_projection.weight"
     if not lstm.project and name in tensors:
         raise FormatError(
-            f"{tensors.where}: cells and projection are both {lstm.dim} wide, and yet '{name}' "
-            "projects between them; such a model is not supported, and none was published."
+            f"{tensors.where}: cells and projection both have size {lstm.dim}, but there is a "
+            f"projection '{name}'; such a model is not supported, and none was published."
         )

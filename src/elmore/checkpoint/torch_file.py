@@ -5,47 +5,50 @@ code: only torch's restricted reader ever sees them, and what it returns is chec
 import mmap
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from elmore.checkpoint.named_tensors import NamedTensors
 from elmore.errors import FormatError
 
 _ZIP = b"PK\x03\x04"
 _SHARING = 4  # two names may mean one array; all names together no more than this often
 
 
-class TorchTensors:
-    """Named tensors of one or more files, each handed out once its shape is known to be right."""
+class TorchTensors(NamedTensors):
+    """The tensors of one or more state dicts."""
 
     def __init__(self, tensors: Mapping[str, Tensor], where: str):
-        self.tensors, self.where = tensors, where
-        self.taken: set[str] = set()
+        super().__init__(where, "the model's config")
+        self.tensors = tensors
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
 
+    def names(self) -> Iterable[str]:
+        return self.tensors
+
+    def find(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        found = self.tensors.get(name)
+        if found is None:
+            return None
+        return str(found.dtype).removeprefix("torch."), tuple(found.shape)
+
     def shape(self, name: str, rank: int) -> tuple[int, ...]:
-        """The shape of a tensor of so many dimensions."""
-        found = self._find(name)
-        if found.dim() != rank:
-            shape = tuple(found.shape)
-            raise FormatError(f"{self.where}: '{name}' has shape {shape}; expected {rank} axes.")
-        return tuple(found.shape)
+        """The shape of a tensor that must be there with `rank` dimensions."""
+        if (found := self.find(name)) is None:
+            raise FormatError(f"{self.where}: the tensor '{name}' is missing.")
+        if len(found[1]) != rank:
+            raise FormatError(f"{self.where}: '{name}' has shape {found[1]}; expected {rank} axes.")
+        return found[1]
 
     def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """A float32 copy, so that nothing keeps the file or its sharing of memory alive."""
-        found = self._find(name)
-        if tuple(found.shape) != shape or not found.is_floating_point():
-            kind = str(found.dtype).removeprefix("torch.")
-            raise FormatError(
-                f"{self.where}: '{name}' is {kind} of shape {tuple(found.shape)}, but the model's "
-                f"config calls for float32 of shape {shape}."
-            )
-        self.taken.add(name)
-        return found.to(torch.float32, copy=True).contiguous()
+        self.claim(name, shape)
+        return self.tensors[name].to(torch.float32, copy=True).contiguous()
 
     def count(self, pattern: str) -> int:
         """How many of pattern.format(0), pattern.format(1), … there are."""
@@ -53,19 +56,6 @@ class TorchTensors:
         while pattern.format(n) in self.tensors:
             n += 1
         return n
-
-    def expect_nothing_else(self, prefixes: tuple[str, ...] = ("",)) -> None:
-        """Every tensor under `prefixes` must have found its place."""
-        left = sorted(n for n in self.tensors if n not in self.taken and n.startswith(prefixes))
-        if left:
-            raise FormatError(
-                f"{self.where}: holds '{left[0]}', which the model's config does not call for."
-            )
-
-    def _find(self, name: str) -> Tensor:
-        if name not in self.tensors:
-            raise FormatError(f"{self.where}: the tensor '{name}' is missing.")
-        return self.tensors[name]
 
 
 def read_torch_file(path: Path) -> dict[str, Tensor]:

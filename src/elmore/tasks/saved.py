@@ -8,14 +8,14 @@ run/
 """
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from elmore.config import Frozen, one_line
+from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.tasks.fit_config import FitConfig
 from elmore.tasks.kinds import AnyState
@@ -26,8 +26,6 @@ FORMAT, VERSION = "elmore task", 2
 
 # What tensors were called in folders of version 1.
 RENAMED = {".elmo.bilm.": ".trainable.model.", "encoder.parts.": "encoder.sources."}
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class SavedTask(Frozen):
@@ -74,7 +72,7 @@ def read_saved(folder: Path) -> SavedTask:
     path = folder / CONFIG
     if not path.is_file():
         raise FormatError(f"{path}: no such file; expected a folder that a training has made.")
-    saved = _read(path, SavedTask)
+    saved = load_json(path, SavedTask)
     if (saved.format, saved.version) != (FORMAT, VERSION):
         raise FormatError(
             f"{path}: format {saved.format!r} version {saved.version}; this elmore reads "
@@ -84,16 +82,7 @@ def read_saved(folder: Path) -> SavedTask:
 
 
 def read_record(epoch: Path) -> EpochRecord:
-    return _read(epoch / PROGRESS, EpochRecord)
-
-
-def _read(path: Path, kind: type[M]) -> M:
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
+    return load_json(epoch / PROGRESS, EpochRecord)
 
 
 def epochs(folder: Path) -> list[Path]:
