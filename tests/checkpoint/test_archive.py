@@ -157,7 +157,7 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_name_that_comes_twice(tmp_path: Path):
     twice = [(tarfile.TarInfo("config.json"), b"{}")] * 2
-    assert "holds 'config.json' twice" in refusal(tar_of(tmp_path / "a.tar.gz", *twice))
+    assert "contains 'config.json' twice" in refusal(tar_of(tmp_path / "a.tar.gz", *twice))
 
 
 def test_a_wrong_checksum_is_seen_in_both(tmp_path: Path):

@@ -248,7 +248,7 @@ def test_a_dataset_where_a_folder_of_them_belongs(tiny: Tiny):
         (as_group(f"{CELL}/B"), "a group"),
         (replaced(f"{CELL}/B", data=np.zeros(48, np.int32)), "int32"),
         (replaced(f"{CELL}/B", data=np.zeros(48, np.complex64)), "complex64"),
-        (replaced(f"{CELL}/B", data=np.zeros(48, "bytes32")), "S4"),
+        (replaced(f"{CELL}/B", data=np.zeros(48, "S4")), "bytes32"),
         (replaced(f"{CELL}/B", data=np.float32(0)), "()"),
         (replaced(f"{CELL}/B", data=h5py.Empty("f4")), "None"),
         (replaced(f"{CELL}/B", data=np.zeros((1, 48), np.float32)), "(1, 48)"),

@@ -1,6 +1,6 @@
-"""Archives from strangers (.tar.gz, .zip), unpacked into a folder that lasts as long as a block.
-Only files a model is made of come out; their names cannot leave the folder, and their sizes are
-held against the archive's own while they are being written.
+"""Archives (.tar.gz, .zip) from untrusted sources, unpacked into a temporary folder. Only the files
+of a model are unpacked; their names cannot lead out of the folder, and their sizes are limited
+relative to the archive's while they are written.
 """
 
 import gzip
@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import IO, cast
 
 from elmore.errors import FormatError
 
@@ -28,7 +28,7 @@ _WANTED = {
 
 
 def is_archive(path: Path) -> bool:
-    """By how the file begins; names lie."""
+    """By the first bytes, not by the name."""
     return _kind(path) is not None
 
 
@@ -45,7 +45,7 @@ def unpacked(archive: Path) -> Iterator[Path]:
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise _damaged(archive, error) from None
         except (ValueError, RuntimeError, NotImplementedError, OverflowError) as error:
-            raise _damaged(archive, error) from None  # headers that make no sense
+            raise _damaged(archive, error) from None  # invalid headers
         except OSError as error:
             raise FormatError(f"{archive}: cannot be unpacked ({error}).") from None
         yield Path(folder)
@@ -58,51 +58,42 @@ class _Budget:
         self.archive = archive
         self.left = min(_FLOOR + _RATIO * archive.stat().st_size, _MAX_BYTES)
 
-    def spend(self, n_bytes: int) -> None:
-        self.left -= n_bytes
+    def read(self, stream: IO[bytes], n_bytes: int = _PIECE) -> bytes:
+        piece = stream.read(min(n_bytes, _PIECE))
+        self.left -= len(piece)
         if self.left < 0:
             raise FormatError(
                 f"{self.archive}: unpacks to over {_RATIO} times its size; damaged or hostile."
             )
-
-
-class _Stream(Protocol):
-    """All that is asked of a file here."""
-
-    def read(self, n_bytes: int, /) -> bytes: ...
+        return piece
 
 
 class _Counted:
-    """A stream that spends from the budget whatever is read, wanted or not."""
+    """A stream that counts all bytes that are read, wanted or not."""
 
-    def __init__(self, stream: _Stream, budget: _Budget):
+    def __init__(self, stream: IO[bytes], budget: _Budget):
         self.stream, self.budget = stream, budget
 
     def read(self, n_bytes: int, /) -> bytes:
-        piece = self.stream.read(min(n_bytes, _PIECE))
-        self.budget.spend(len(piece))
-        return piece
+        return self.budget.read(self.stream, n_bytes)
 
 
 def _unpack_tar(archive: Path, folder: Path, budget: _Budget) -> None:
     with gzip.open(archive) as stream:
-        counted = _Counted(stream, budget)
+        counted = _Counted(cast(IO[bytes], stream), budget)
         with tarfile.open(fileobj=counted, mode="r|", bufsize=1 << 16) as tar:  # type: ignore[call-overload]
             for n, member in enumerate(tar):
                 _check_count(archive, n)
                 if member.isdir():
                     continue
-                target = _target(archive, folder, member.name)
-                if not member.isreg() or member.issparse():
-                    raise FormatError(
-                        f"{archive}: '{member.name}' is a link or a device; expected plain files."
-                    )
+                plain = member.isreg() and not member.issparse()
+                target = _target(archive, folder, member.name, plain)
                 if target is not None:
                     source = tar.extractfile(member)
                     assert source is not None
                     with target.open("xb") as file:
                         shutil.copyfileobj(source, file, _PIECE)
-        while counted.read(_PIECE):  # the checksum stands at the very end
+        while counted.read(_PIECE):  # the checksum is at the very end
             pass
 
 
@@ -112,11 +103,8 @@ def _unpack_zip(archive: Path, folder: Path, budget: _Budget) -> None:
             _check_count(archive, n)
             if member.is_dir():
                 continue
-            target = _target(archive, folder, member.filename)
-            if (member.external_attr >> 28) not in (0, 0o10):  # the Unix kind: none or a file
-                raise FormatError(
-                    f"{archive}: '{member.filename}' is a link or a device; expected plain files."
-                )
+            plain = member.external_attr >> 28 in (0, 0o10)  # the Unix kind: none or a file
+            target = _target(archive, folder, member.filename, plain)
             if member.flag_bits & 1:
                 raise FormatError(
                     f"{archive}: '{member.filename}' asks for a password; unpack it yourself and "
@@ -124,36 +112,33 @@ def _unpack_zip(archive: Path, folder: Path, budget: _Budget) -> None:
                 )
             if target is not None:
                 with container.open(member) as source, target.open("xb") as file:
-                    counted = _Counted(source, budget)
-                    while piece := counted.read(_PIECE):
+                    while piece := budget.read(source):
                         file.write(piece)
 
 
-def _target(archive: Path, folder: Path, name: str) -> Path | None:
-    """Where a member goes, None if no model is made of such files."""
+def _target(archive: Path, folder: Path, name: str, plain: bool) -> Path | None:
+    """Where a member goes, None if it is no file of a model. It must be a plain file."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
         raise FormatError(
-            f"{archive}: holds {name!r:.80}, a path that leads out of the archive; not unpacked."
+            f"{archive}: contains {name!r:.80}, a path that leads out of the archive; not unpacked."
         )
-    if not _is_wanted(path):
+    if not plain:
+        raise FormatError(f"{archive}: '{name}' is a link or a device; expected plain files.")
+    # TensorFlow also has `checkpoint` and `model.ckpt-N.data-00000-of-00001`.
+    special = path.name == "checkpoint" or ".data-" in path.name
+    if path.suffix not in _WANTED and not special:
         return None
     target = folder.joinpath(*path.parts)
     if target.exists():
-        raise FormatError(f"{archive}: holds '{name}' twice.")
+        raise FormatError(f"{archive}: contains '{name}' twice.")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
 
-def _is_wanted(path: PurePosixPath) -> bool:
-    """By its ending; TensorFlow also has `checkpoint` and `model.ckpt-N.data-00000-of-00001`."""
-    special = path.name == "checkpoint" or ".data-" in path.name
-    return path.suffix in _WANTED or special
-
-
 def _check_count(archive: Path, n: int) -> None:
     if n >= _MAX_MEMBERS:
-        raise FormatError(f"{archive}: over {_MAX_MEMBERS:,} files; expected a model's few.")
+        raise FormatError(f"{archive}: over {_MAX_MEMBERS:,} files; expected the few of a model.")
 
 
 def _kind(path: Path) -> str | None:
@@ -165,4 +150,4 @@ def _kind(path: Path) -> str | None:
 
 
 def _damaged(archive: Path, error: Exception) -> FormatError:
-    return FormatError(f"{archive}: damaged, or no archive of its kind ({error!s:.120}).")
+    return FormatError(f"{archive}: damaged, or not an archive of this kind ({error!s:.120}).")

@@ -6,8 +6,6 @@ x^(8*5685) + x^(8*1362) + x^(8*426) + 1: a byte is moved by xoring it into three
 What is left, under six kilobytes, goes through the usual table, byte by byte.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

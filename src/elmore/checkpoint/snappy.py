@@ -4,8 +4,6 @@ A block is its length and then elements: literal bytes, or a copy of bytes that 
 The announced length is checked before anything is done, so a small block cannot fill the memory.
 """
 
-from __future__ import annotations
-
 from elmore.checkpoint.wire import read_bytes, read_varint
 from elmore.errors import FormatError
 

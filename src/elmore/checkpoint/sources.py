@@ -29,7 +29,7 @@ from elmore.text.word_reader import VOCABULARY
 Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
 _HDF5_ENDINGS = (".hdf5", ".h5")
-_SOFTMAX_MARK = "softmax"  # published softmax files say so in their name
+_SOFTMAX_MARK = "softmax"  # in the names of published softmax files
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ def find_source(source: str | Path, options: str | Path | None = None) -> Source
 def load(
     source: str | Path, *, options: str | Path | None = None, heads: bool = False
 ) -> Checkpoint:
-    """Read whatever `source` is; its heads only when asked for and there."""
+    """Read any `source`; its heads only if asked for and present."""
     with open_source(source, options) as found:
         return read_source(found, heads=heads)
 
 
 @contextmanager
 def open_source(source: str | Path, options: str | Path | None = None) -> Iterator[Source]:
-    """What `source` is; of an archive, what is in it, unpacked for as long as the block lasts."""
+    """What `source` is. An archive is unpacked for the duration of the block."""
     found = find_source(source, options)
     if found.format != "archive":
         yield found
@@ -98,15 +98,10 @@ def read_source(found: Source, *, heads: bool = False) -> Checkpoint:
         case "allennlp":
             return read_allennlp(found.path, heads=heads)
     assert found.options is not None
+    words, softmax = found.vocabulary, found.softmax if heads else None
     if found.format == "bilm-tf":
-        words = found.vocabulary
         return read_bilm_tf(found.path, found.options, vocabulary=words, heads=heads)
-    return read_hdf5(
-        found.path,
-        found.options,
-        vocabulary=found.vocabulary,
-        softmax=found.softmax if heads else None,
-    )
+    return read_hdf5(found.path, found.options, vocabulary=words, softmax=softmax)
 
 
 def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
@@ -149,34 +144,28 @@ def _from_file(path: Path, options: Path | None) -> Source:
 
 
 def _from_folder(folder: Path, options: Path | None) -> Source:
-    for layout in _LAYOUTS:
-        if (found := layout.find(folder, options)) is not None:
-            return found
-    looked = "; ".join(f"{layout.files} ({layout.whose})" for layout in _LAYOUTS)
+    if (found := _find(folder, options)) is not None:
+        return found
+    looked = "; ".join(f"{files} ({whose})" for files, whose, _ in _LAYOUTS)
     raise FormatError(f"{folder}: no model here. Looked for {looked}.")
 
 
 def _from_unpacked(folder: Path, archive: Source) -> Source:
-    """Many archives hold one folder that holds the model."""
-    inside = [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]
-    for place in inside:
-        for layout in _LAYOUTS:
-            if (found := layout.find(place, archive.options)) is not None:
-                return found
+    """Many archives contain one folder with the model in it."""
+    for place in [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]:
+        if (found := _find(place, archive.options)) is not None:
+            return found
     return _from_folder(folder, archive.options)
+
+
+def _find(folder: Path, options: Path | None) -> Source | None:
+    found = (find(folder, options) for _, _, find in _LAYOUTS)
+    return next((source for source in found if source is not None), None)
 
 
 def _native(folder: Path, _: Path | None) -> Source | None:
     run = folder if is_native(folder) else _checkpoint_of_run(folder)
     return None if run is None else Source("native", run)
-
-
-def _manylangs(folder: Path, _: Path | None) -> Source | None:
-    return Source("manylangs", folder) if is_manylangs(folder) else None
-
-
-def _allennlp(folder: Path, _: Path | None) -> Source | None:
-    return Source("allennlp", folder) if is_allennlp(folder) else None
 
 
 def _checkpoints(folder: Path, options: Path | None) -> Source | None:
@@ -207,7 +196,7 @@ def _weights(folder: Path, options: Path | None) -> Source | None:
 
 
 def _checkpoint_of_run(folder: Path) -> Path | None:
-    """A folder `elmore pretrain` made: its best checkpoint by validation, else its newest."""
+    """In a folder of `elmore pretrain`: the best checkpoint by validation, or else the newest."""
     finished = sorted((folder / "checkpoints").glob("step-*"))
     best = folder / "best"
     named = folder / "checkpoints" / best.read_text("utf-8").strip() if best.is_file() else None
@@ -244,7 +233,7 @@ def _options_beside(weights: Path) -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a text given for a path: its name is too long for any file
+    except OSError:  # the name is too long for any file
         return False
 
 
@@ -259,19 +248,19 @@ def _not_found(source: str | Path) -> str:
     return f"No model {str(source)!r}: {looked}.{hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """How a model lies in a folder, in words and as a function that finds it."""
-
-    files: str
-    whose: str
-    find: Callable[[Path, Path | None], Source | None]
-
-
-_LAYOUTS = (
-    _Layout("config.json + model.safetensors", "elmore's own", _native),
-    _Layout("config.json + encoder.pkl + token_embedder.pkl", "ELMoForManyLangs", _manylangs),
-    _Layout("config.json + weights.th", "AllenNLP archives", _allennlp),
-    _Layout("*.hdf5 + options.json", "AllenNLP, bilm-tf", _weights),
-    _Layout("*.index + options.json", "TensorFlow checkpoints of bilm-tf", _checkpoints),
+# What a model's files are called, whose format it is, and a function that finds it in a folder.
+_LAYOUTS: tuple[tuple[str, str, Callable[[Path, Path | None], Source | None]], ...] = (
+    ("config.json + model.safetensors", "elmore's own", _native),
+    (
+        "config.json + encoder.pkl + token_embedder.pkl",
+        "ELMoForManyLangs",
+        lambda folder, _: Source("manylangs", folder) if is_manylangs(folder) else None,
+    ),
+    (
+        "config.json + weights.th",
+        "AllenNLP archives",
+        lambda folder, _: Source("allennlp", folder) if is_allennlp(folder) else None,
+    ),
+    ("*.hdf5 + options.json", "AllenNLP, bilm-tf", _weights),
+    ("*.index + options.json", "TensorFlow checkpoints of bilm-tf", _checkpoints),
 )

@@ -5,8 +5,6 @@ Every block carries its checksum. Blocks must follow one another, so that each b
 and a file costs time and memory in proportion to its size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

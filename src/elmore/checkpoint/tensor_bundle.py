@@ -4,8 +4,6 @@ The index is a table from names to type, shape, place and checksum; the data fil
 Files come from strangers: everything is checked, and nothing in them can run.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
@@ -72,7 +70,7 @@ class TensorBundle:
         self._entries = entries
 
     @classmethod
-    def open(cls, prefix: Path) -> TensorBundle:
+    def open(cls, prefix: Path) -> "TensorBundle":
         """Read the index of the checkpoint `prefix`, such as `folder/model.ckpt-1234`."""
         path = Path(f"{prefix}.index")
         file = _read_index(path)

@@ -3,8 +3,6 @@
 Only what TensorFlow's checkpoint metadata uses, so no schema: the caller asks for fields by number.
 """
 
-from __future__ import annotations
-
 from elmore.errors import FormatError
 
 MAX_VARINT_BYTES = 10  # 64 bits, seven at a time
@@ -66,7 +64,7 @@ class Message:
             raise FormatError(f"field {number} of a message is negative: {value - (1 << 64)}")
         return value
 
-    def message(self, number: int) -> Message:
+    def message(self, number: int) -> "Message":
         """A message inside this one; if it comes in parts, they are merged."""
         return Message(b"".join(self.parts(number)))
 

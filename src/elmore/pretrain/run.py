@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import ValidationError
-
-from elmore.config import one_line
-from elmore.errors import ConfigError, FormatError, InputError
+from elmore.config import load_json
+from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.files.find_files import find_files
 from elmore.pretrain.config import PretrainConfig, Run
@@ -149,13 +147,7 @@ def _prepare(
 
 
 def read_run(folder: Path) -> Run:
-    path = folder / RUN
-    try:
-        return Run.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValidationError as error:
-        raise FormatError(f"{path}: {one_line(error)}.") from None
+    return load_json(folder / RUN, Run)
 
 
 def _refuse_other_data(
