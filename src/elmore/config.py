@@ -62,7 +62,7 @@ def override(config: Config, settings: Iterable[str]) -> Config:
             raise ConfigError(f"--set {setting}: expected name=value, as in a.b=3.")
         _set(values, path.split("."), _value(text), setting, renewed)
     try:
-        # strict, and as JSON: there a list may stand for a tuple, but no text for a number
+        # strict, and as JSON: a list may be given for a tuple, but no text for a number
         return type(config).model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         raise ConfigError(f"--set: {one_line(error)}.") from None
@@ -75,7 +75,7 @@ def _set(
     setting: str,
     renewed: list[dict[str, Any]],
 ) -> None:
-    """`renewed` are sections whose kind was changed: their names are the new kind's to check."""
+    """`renewed` are sections whose kind was changed: validation checks their names later."""
     for name in path[:-1]:
         if not isinstance(values.get(name), dict):
             raise ConfigError(f"--set {setting}: no section {name!r}; there are {_names(values)}.")
@@ -84,7 +84,7 @@ def _set(
     if name not in values and not known:
         raise ConfigError(f"--set {setting}: no {name!r} there; there are {_names(values)}.")
     if name == "kind" and values["kind"] != value:
-        values.clear()  # another kind has settings of its own
+        values.clear()  # another kind has other settings
         renewed.append(values)
     old = values.get(name)
     if isinstance(old, dict) and isinstance(value, dict):

@@ -21,7 +21,7 @@ from elmore.text.reader import Pair
 
 
 class TrainableLayers(nn.Module):
-    """Sentences -> every layer of a model, which is frozen or trained with what is around it."""
+    """Sentences -> every layer of a model, which is frozen or trained with the model around it."""
 
     def __init__(self, checkpoint: Checkpoint, *, fine_tune: bool = False):
         super().__init__()
@@ -49,9 +49,8 @@ class TrainableLayers(nn.Module):
         return states
 
     def _runner(self) -> Runner | None:
-        """The fast way, for a model that nothing trains, on a CPU; made again when its weights
-        have changed."""
-        unseen = any(p.is_inference() for p in self._tensors())  # their changes are not counted
+        """The fast way, for a frozen model on a CPU; rebuilt when its weights have changed."""
+        unseen = any(p.is_inference() for p in self._tensors())  # has no change counter
         if torch.compiler.is_compiling() or unseen or self._learns or not is_plain(self.model):
             self._made = None
             return None
@@ -62,7 +61,7 @@ class TrainableLayers(nn.Module):
         return self._made[1]
 
     def forget(self) -> None:
-        """To be called when weights of a frozen model were written past PyTorch, by `.data`."""
+        """Call this after weights of a frozen model were changed through `.data`."""
         self._made = None
 
     def _tensors(self) -> Iterator[Tensor]:
@@ -70,12 +69,12 @@ class TrainableLayers(nn.Module):
         yield from self.model.buffers()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, here or in another process, makes a runner of its own."""
+        """A copy, here or in another process, builds its own runner."""
         return {**self.__dict__, "_made": None}
 
     @property
     def _learns(self) -> bool:
-        """Whether any of the model is trained; this may change after the start."""
+        """Whether any of the model is trained; this may change at any time."""
         return any(parameter.requires_grad for parameter in self.model.parameters())
 
     def train(self, mode: bool = True) -> "TrainableLayers":
@@ -109,7 +108,7 @@ class Elmo(TrainableLayers):
         if n_mixes < 1:
             raise ConfigError(f"n_mixes is {n_mixes}; expected 1 or more.")
         if not 0.0 <= dropout < 1.0:
-            raise ConfigError(f"dropout is {dropout}; expected from 0 up to, but not, 1.")
+            raise ConfigError(f"dropout is {dropout}; expected 0 or more and less than 1.")
         super().__init__(checkpoint, fine_tune=fine_tune)
         self.mixes = nn.ModuleList(
             ScalarMix(self.n_layers, layer_norm=layer_norm, l2=l2) for _ in range(n_mixes)
@@ -150,7 +149,7 @@ class Elmo(TrainableLayers):
         return Mixed(vectors, states.mask)
 
     def penalty(self) -> Tensor:
-        """To add to the loss: the L2 of all mixes."""
+        """The L2 penalty of all mixes, to add to the loss."""
         penalties = [mix.penalty() for mix in self.mixes if isinstance(mix, ScalarMix)]
         return torch.stack(penalties).sum()
 

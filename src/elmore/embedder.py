@@ -1,5 +1,5 @@
-"""Text in, layers out. By default a sentence's vectors depend on that sentence alone: not on its
-batch-mates, their number or order, nor on anything embedded before.
+"""Text in, layers out. By default a sentence's vectors depend on that sentence alone: not on the
+other sentences of its batch, nor on anything embedded before.
 """
 
 # L layers, n words, D vector dim, B sentences, T words in the longest
@@ -30,14 +30,14 @@ from elmore.text.batching import windows
 Item = TypeVar("Item")
 
 BATCH_WORDS = 4096
-"""Words computed together, marks counted; memory grows with it, and speed up to about here."""
+"""Words computed together, marks included. More takes more memory and is hardly faster."""
 _BATCHES_IN_A_WINDOW = 4  # a stream sorts this many batches' worth by length
 _SENTENCES_IN_A_WINDOW = 4096
 
 
 class LayerSource(Protocol):
-    """Whatever gives layers for sentences: a model, a store, static vectors. Everything downstream
-    takes one of these and does not ask which."""
+    """Anything that gives layers for sentences: a model, a store, static vectors. Everything
+    downstream takes one of these, whichever it is."""
 
     @property
     def n_layers(self) -> int: ...
@@ -47,7 +47,7 @@ class LayerSource(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """The same only where the vectors are the same."""
+        """Equal only if the vectors are equal."""
 
     @property
     def context_free(self) -> bool:
@@ -140,7 +140,7 @@ class Embedder(Streams):
     ) -> "Embedder":
         """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
 
-        `precision` "int8" is several times as fast on a CPU and off by about a hundredth.
+        `precision` "int8" is several times as fast on a CPU, with an error of about 1 %.
         """
         checkpoint = load(source, options=options)
         return cls(checkpoint, device=device, precision=precision, source=str(source))
@@ -165,7 +165,7 @@ class Embedder(Streams):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of config, weights, words and precision: it is shared only where vectors agree."""
+        """Of config, weights, words and precision: equal only if the vectors are equal."""
         return self.checkpoint.fingerprint(self.precision)
 
     def stateful(self) -> "StatefulRun":
@@ -174,11 +174,11 @@ class Embedder(Streams):
 
     @cached_property
     def runner(self) -> Runner:
-        """Made at first use; after that the model's weights must stay as they are."""
+        """Built at first use; after that the model's weights must not change."""
         return runner_for(self.model, self.reader, precision=self.precision)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, here or in another process, makes a runner of its own."""
+        """A copy, here or in another process, builds its own runner."""
         return {name: value for name, value in self.__dict__.items() if name != "runner"}
 
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:

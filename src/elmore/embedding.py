@@ -1,5 +1,5 @@
 """A sentence with its vectors, how sentences are read (strings are tokenized, lists are not), and
-which of a model's layers are taken.
+which of a model's layers are used.
 """
 
 # L layers of the model, K layers taken, n words, D vector dim
@@ -43,7 +43,7 @@ class Embedding:
         return np.asarray(self.layers.mean(axis=0), dtype=np.float32)  # (n, D)
 
     def mix(self, weights: Sequence[float], gamma: float = 1.0) -> Vectors:
-        """γ Σ s_j h_j with the weights as they are given."""
+        """γ Σ s_j h_j with exactly these weights."""
         if len(weights) != len(self.layers):
             raise ConfigError(f"{len(weights)} mix weights given for {len(self.layers)} layers.")
         mixed = gamma * np.tensordot(np.asarray(weights, np.float32), self.layers, axes=1)
@@ -83,7 +83,7 @@ def read_sentence(sentence: object, position: int) -> ReadSentence:
 
 
 def checked(sentences: object) -> Iterable[object]:
-    """The same, if it is a collection of sentences."""
+    """The same, or an error if it is not a collection of sentences."""
     if isinstance(sentences, str | bytes):
         raise InputError("Got one string where a list of sentences is expected: write [text].")
     if not isinstance(sentences, Iterable):
@@ -174,7 +174,7 @@ LayersAsked = str | Sequence[int] | ScalarMix | Mix
 
 
 def is_layer_choice(text: str) -> bool:
-    """Whether a model with enough layers has these: all, top, average, or numbers."""
+    """Whether this is a choice for some model: all, top, average, or numbers."""
     return text in ("all", "top", "average") or _NUMBERS.fullmatch(text) is not None
 
 

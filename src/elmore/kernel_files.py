@@ -1,6 +1,6 @@
 """The compiled kernel as files: built beside its source, once per instruction set, and found there
-if it is of the source as it is now. Above the rooms that call it: `nn` in training, `engine` to
-embed. Standard library only; installing runs this file before the package is there.
+if it was built from the current source. `nn` calls it in training, `engine` to embed. Standard
+library only: the installation runs this file before the package is there.
 """
 
 import ctypes
@@ -23,11 +23,11 @@ X86 = {
     "avx2": ("-march=x86-64-v3",),
     "plain": (),
 }
-ELSEWHERE: dict[str, tuple[str, ...]] = {"plain": ()}  # 64-bit Arm always has its vectors
+ELSEWHERE: dict[str, tuple[str, ...]] = {"plain": ()}  # 64-bit Arm always has vector instructions
 
 
 def kernel_paths(folder: Path = FOLDER) -> dict[str, Path]:
-    """Where the kernels of the source as it is now would be, best first."""
+    """Where the kernels of the current source would be, fastest first."""
     source = b"".join((folder / name).read_bytes() for name in SOURCES)
     digest = hashlib.sha256(source).hexdigest()[:12]
     x86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -35,7 +35,7 @@ def kernel_paths(folder: Path = FOLDER) -> dict[str, Path]:
 
 
 def load_library(path: Path) -> ctypes.CDLL | None:
-    """None if this machine lacks its instructions, or is not of the kind it was built for."""
+    """None if this machine cannot run it."""
     try:
         library = ctypes.CDLL(str(path))
     except OSError:
@@ -44,7 +44,7 @@ def load_library(path: Path) -> ctypes.CDLL | None:
 
 
 def build(folder: Path = FOLDER) -> list[Path]:
-    """Those that could be compiled; the kernels of an earlier source are removed."""
+    """The kernels that could be compiled; those of an earlier source are removed."""
     paths = kernel_paths(folder)
     for path in set(folder.glob("lstm-*.so")) - set(paths.values()):
         path.unlink()
@@ -61,7 +61,7 @@ def _compile(target: Path, flags: tuple[str, ...]) -> bool:
     try:
         if subprocess.run(command, capture_output=True, check=False).returncode != 0:
             return False
-        beside.replace(target)  # whole or not at all
+        beside.replace(target)  # complete or absent
     finally:
         beside.unlink(missing_ok=True)
     return True

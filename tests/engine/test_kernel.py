@@ -74,7 +74,7 @@ def test_a_file_that_is_no_library_is_passed_over(source: Path):
         path.write_bytes(b"not a library")
     found = find_kernel(source)
     assert isinstance(found, NoKernel)
-    assert "no kernel that was built runs on this machine" in found.reason
+    assert "none of the built kernels runs on this machine" in found.reason
 
 
 @pytest.mark.skipif(not KERNELS, reason="no kernel was built here")

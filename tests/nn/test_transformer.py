@@ -76,7 +76,7 @@ def test_a_sentence_beyond_the_positions_is_refused_with_both_numbers():
 
 
 def test_heads_must_share_the_dim_evenly():
-    with pytest.raises(ValueError, match="cannot be shared by n_heads=8"):
+    with pytest.raises(ValueError, match="is not divisible by n_heads=8"):
         TransformerConfig(dim=12)
 
 

@@ -53,7 +53,7 @@ def test_what_is_written_is_read_back(tmp_path: Path):
     [
         (b"a\tb\t1\n", "line 1: 'a.tb.t1'; expected an item, a tab, an id"),
         (b"a\t0\nb\tx\n", "line 2"),
-        (b"a\t3\n", "the id 3 is past the model's table of 3 rows"),
+        (b"a\t3\n", "the id 3 is outside the model's table of 3 rows"),
         ("a\t٣\n".encode(), "expected an item"),
         (b"\xff\t0\n", "not UTF-8"),
     ],

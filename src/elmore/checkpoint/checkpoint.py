@@ -1,4 +1,4 @@
-"""What any model file becomes once it is read, and the checks all readers share."""
+"""What every reader of model files returns, and the checks they share."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from elmore.text.vocabulary import Vocabulary
 
 
 class LearnedMix(Frozen):
-    """How a task that used the model has mixed its layers: γ Σ softmax(scalars)_j h_j."""
+    """How a task has mixed the model's layers: γ Σ softmax(scalars)_j h_j."""
 
     scalars: tuple[float, ...]
     gamma: float
     layer_norm: bool = False
-    """Layers were normed before they were mixed."""
+    """Whether layers were normalized before they were mixed."""
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -43,10 +43,10 @@ class Checkpoint:
     vocabulary: Vocabulary | None = None
     """The words that the softmax has rows for."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The foreign options file as it was, so that it can be written again in full."""
+    """The foreign options file, unchanged, so that it can be written again in full."""
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the files did not say and had to be assumed."""
+    """What the files do not say and was assumed."""
 
     def need_reader(self) -> Reader:
         """The reader, or an error that says what is missing."""
@@ -58,11 +58,10 @@ class Checkpoint:
         return self.reader
 
     def fingerprint(self, precision: str = "float32") -> str:
-        """Of config, weights, reader and precision: two models share it only if their vectors
-        are the same."""
+        """Of config, weights, reader and precision: equal only if the vectors are equal."""
         digest = hashlib.sha256(identity(self.model.config))
         if precision != "float32":
-            digest.update(f"{precision} 2".encode())  # the second way of rounding
+            digest.update(f"{precision} 2".encode())  # the second version of rounding
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.float().cpu().contiguous().numpy().data)
@@ -77,7 +76,7 @@ def build_model(config: ModelConfig, tensors: Mapping[str, Tensor], source: str)
         with torch.device("meta"):
             model = build(config)
     except (RuntimeError, TypeError, OverflowError):  # sizes beyond what an int64 can count
-        raise FormatError(f"{source}: its config asks for tensors too large to exist.") from None
+        raise FormatError(f"{source}: its config calls for impossibly large tensors.") from None
     check_tensors({name: tuple(p.shape) for name, p in model.state_dict().items()}, tensors, source)
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():

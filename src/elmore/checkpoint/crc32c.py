@@ -1,7 +1,7 @@
 """CRC-32C, the checksum of TensorFlow's files, at memory speed without a compiled extension.
 
 A checksum is the remainder of the message, read as a polynomial over GF(2), divided by P. Moving
-bytes costs NumPy next to nothing, so a long message is first divided by a sparse multiple of P,
+bytes is cheap in NumPy, so a long message is first divided by a sparse multiple of P,
 x^(8*5685) + x^(8*1362) + x^(8*426) + 1: a byte is moved by xoring it into three later places.
 What is left, under six kilobytes, goes through the usual table, byte by byte.
 """
@@ -9,7 +9,7 @@ What is left, under six kilobytes, goes through the usual table, byte by byte.
 import numpy as np
 from numpy.typing import NDArray
 
-POLYNOMIAL = 0x82F63B78  # bits reversed, as every implementation of CRC-32C keeps it
+POLYNOMIAL = 0x82F63B78  # bits reversed, as in every implementation of CRC-32C
 SPARSE_MULTIPLE = (5685, 1362, 426)  # exponents in bytes, besides 0; a search over all triples
 SCALES = (64, 16, 4, 1)  # powers of two only: squaring a polynomial over GF(2) doubles exponents
 PIECE = 4 << 20  # bytes copied at a time

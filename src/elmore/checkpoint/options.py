@@ -113,7 +113,7 @@ def _char_cnn_config(cnn: _CharCNNOptions, dim: int) -> CharCNNConfig:
 
 
 def refuse_unwritable(config: BiLMConfig) -> None:
-    """HDF5 holds LSTM ELMos that spell in bytes or look words up, and nothing else."""
+    """HDF5 is for LSTM ELMos that read bytes or whole words, and nothing else."""
     words, why = config.words, None
     if not isinstance(config.context, LSTMConfig):
         why = "this one is a Transformer"
@@ -161,7 +161,7 @@ def options_from_config(config: BiLMConfig, known: Any) -> dict[str, Any]:
 
 
 def _said_anew(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """What is still true stays as it was said: absent stays absent, an int 3 stays an int."""
+    """What is still true stays as it was: absent stays absent, an int 3 stays an int."""
     if not old:
         return new  # all of it, even a null clip: AllenNLP asks for the key
     return old | {k: v for k, v in new.items() if (old.get(k) or _WHEN_ABSENT.get(k)) != v}

@@ -1,17 +1,17 @@
 """Snappy decompression, for table blocks that are stored compressed.
 
-A block is its length and then elements: literal bytes, or a copy of bytes that came out before.
-The announced length is checked before anything is done, so a small block cannot fill the memory.
+A block is its length and then elements: literal bytes, or a copy of earlier output. The announced
+length is checked first, so a small block cannot fill the memory.
 """
 
 from elmore.checkpoint.wire import read_bytes, read_varint
 from elmore.errors import FormatError
 
-MAX_RATIO = 22  # the densest element is 3 bytes for 64
+MAX_RATIO = 22  # at best an element is 3 bytes for 64
 
 
 def decompress(block: bytes, limit: int) -> bytes:
-    """The bytes a compressed block stands for; more than `limit` of them are refused."""
+    """The bytes of a compressed block; more than `limit` are an error."""
     size, at = read_varint(block, 0)
     if size > limit or size > MAX_RATIO * len(block):
         raise FormatError(f"a compressed block of {len(block)} bytes claims to hold {size}")

@@ -47,7 +47,7 @@ def read_table(file: bytes) -> dict[bytes, bytes]:
         block = _read_block(file, handle, MAX_TABLE_BYTES - unpacked)
         last_end, unpacked = handle.end, unpacked + len(block)
         for key, entry in _entries(block):
-            unpacked += len(key)  # neighbours share prefixes, so keys may outweigh their block
+            unpacked += len(key)  # neighbors share prefixes, so keys may be longer than their block
             if unpacked > MAX_TABLE_BYTES or len(table) == MAX_ENTRIES:
                 raise FormatError(f"more than {MAX_TABLE_BYTES} bytes or {MAX_ENTRIES} entries")
             if table and key <= last_key:
@@ -73,7 +73,7 @@ def _read_handle(data: bytes, at: int) -> tuple[Handle, int]:
 
 
 def _read_block(file: bytes, handle: Handle, limit: int) -> bytes:
-    """A block's bytes, checked and unpacked; more than `limit` of them are refused."""
+    """A block's bytes, checked and unpacked; more than `limit` are an error."""
     if handle.end > len(file) - FOOTER_BYTES:
         raise FormatError(f"the block at {handle.offset} ends after the file")
     stored = file[handle.offset : handle.end - 4]  # the kind of compression included
@@ -84,7 +84,7 @@ def _read_block(file: bytes, handle: Handle, limit: int) -> bytes:
     if kind == SNAPPY:
         return decompress(block, limit)
     if kind != UNCOMPRESSED:
-        raise FormatError(f"the block at {handle.offset} is packed in the unknown way {kind}")
+        raise FormatError(f"the block at {handle.offset} has the unknown compression {kind}")
     return block
 
 

@@ -1,7 +1,7 @@
 """Reads TensorFlow checkpoints ("tensor bundles": an .index beside .data files) without TensorFlow.
 
 The index is a table from names to type, shape, place and checksum; the data files are bare arrays.
-Files come from strangers: everything is checked, and nothing in them can run.
+Files are not trusted: everything is checked, and nothing in them can run.
 """
 
 import math
@@ -42,7 +42,7 @@ MAX_STATE_BYTES = 1 << 16  # the `checkpoint` file names the latest one in its f
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """What the index says of one tensor."""
+    """What the index says about one tensor."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -54,7 +54,7 @@ class Entry:
 
 
 class Header(NamedTuple):
-    """What the index says of the whole checkpoint."""
+    """What the index says about the whole checkpoint."""
 
     n_shards: int
     endianness: int
@@ -210,8 +210,8 @@ def _read_header(table: dict[bytes, bytes]) -> Header:
 
 
 def _check_header(path: Path, header: Header) -> None:
-    """Refuse what is sound but not for us."""
-    again = "Save the checkpoint once more"
+    """Refuse what is valid but not supported."""
+    again = "Save the checkpoint again"
     if header.endianness != LITTLE_ENDIAN:
         raise FormatError(
             f"{path}: the tensors are big-endian; only little-endian ones can be read. "
@@ -257,7 +257,7 @@ def _read_shape(key: bytes, shape: Message) -> tuple[int, ...]:
 
 
 def _read_range(path: Path, name: str, offset: int, size: int) -> NDArray[np.uint8]:
-    """`size` bytes of a file; the memory is taken only once the file is known to hold them."""
+    """`size` bytes of a file; memory is allocated only if the file has them."""
     if not path.is_file():
         raise FormatError(f"{path}: no such file, though {name!r} is in it. Copy it there.")
     held = path.stat().st_size

@@ -15,7 +15,7 @@ from elmore.checkpoint.named_tensors import NamedTensors
 from elmore.errors import FormatError
 
 _ZIP = b"PK\x03\x04"
-_SHARING = 4  # two names may mean one array; all names together no more than this often
+_SHARING = 4  # names may share arrays, but the total may be at most this many times the file
 
 
 class TorchTensors(NamedTensors):
@@ -59,10 +59,10 @@ class TorchTensors(NamedTensors):
 
 
 def read_torch_file(path: Path) -> dict[str, Tensor]:
-    """The state dict a file holds; anything but tensors by name is refused, unexecuted."""
+    """The state dict in a file. Anything but named tensors is an error, and nothing is executed."""
     loaded = _load(path)
     if not isinstance(loaded, dict):
-        raise FormatError(f"{path}: holds a {type(loaded).__name__}; expected tensors by name.")
+        raise FormatError(f"{path}: contains a {type(loaded).__name__}; expected tensors by name.")
     left = _SHARING * path.stat().st_size
     for name, tensor in loaded.items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
@@ -80,7 +80,7 @@ def _load(path: Path) -> object:
         is_zip = _is_plain_zip(path)
         _refuse_room(path)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch, about its own older formats
+            warnings.simplefilter("ignore")  # from torch, about its older formats
             return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except FormatError:
         raise

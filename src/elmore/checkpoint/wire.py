@@ -1,4 +1,4 @@
-"""Protocol-buffer messages as they lie in a file: varints, and fields that carry their number.
+"""Protocol-buffer messages in a file: varints, and fields that carry their number.
 
 Only what TensorFlow's checkpoint metadata uses, so no schema: the caller asks for fields by number.
 """

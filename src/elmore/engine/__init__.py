@@ -1,1 +1,1 @@
-"""The fast way to run a finished biLM: each word once, no padding, a thread a direction."""
+"""The fast way to run a finished model: each word once, no padding, one thread per direction."""

@@ -1,5 +1,5 @@
-"""`python -m elmore.engine.build_kernel`: compiles the LSTM kernel where installing has not, for
-want of a C++ compiler. Without one the package is complete all the same: PyTorch does its work.
+"""`python -m elmore.engine.build_kernel`: compiles the LSTM kernel if there was no C++ compiler
+when the package was installed. Without the kernel, PyTorch does the same work.
 """
 
 from elmore.kernel_files import build

@@ -1,5 +1,5 @@
-"""A word's input gates in the first layer do not depend on where it stands: a row of a table is
-looked up where a matrix product was. Rows are wide, so the table holds the latest used words only.
+"""A word's input gates in the first layer do not depend on its context, so they are looked up in a
+table instead of computed. Rows are long, so the table keeps only the most recently used words.
 """
 
 # W words, D dim, C cells, S = 2 directions
@@ -15,13 +15,13 @@ from elmore.engine.threads import side_by_side
 from elmore.nn.lstm import DIRECTIONS
 
 TABLE_BYTES = 320_000_000
-"""What the table may take: 2,441 words of the original size."""
+"""The size of the table: 2,441 words of the original model."""
 _MAX_WORDS = 32_768
-_CHUNK = 256  # words computed at once; bounds what lies beside the table
+_CHUNK = 256  # words computed at once; limits memory beside the table
 
 
 class GateTable:
-    """Distinct words in, rows of `gates` out."""
+    """From distinct words to rows of `gates`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class GateTable:
         row_bytes = DIRECTIONS * n_gates * like.element_size()
         self.known = LruRows(max(1, min(_MAX_WORDS, n_bytes // row_bytes)))
         self._fill_rows = fill
-        # Pages never written to take no memory, so a short use pays for little.
+        # Pages that are never written take no memory, so few words cost little.
         self.gates = [like.new_empty(self.known.capacity, n_gates) for _ in range(DIRECTIONS)]
 
     def rows(
@@ -43,7 +43,7 @@ class GateTable:
         if len(words) > self.known.capacity:
             return None
         rows, new = self.known.rows(words)
-        size = max(1, -(-DIRECTIONS * len(new) // n_threads))  # of a thread's share of a direction
+        size = max(1, -(-DIRECTIONS * len(new) // n_threads))  # one thread's share of one direction
         chunks = [new[start : start + size] for start in range(0, len(new), size)]
 
         def task(direction: int, chunk: list[int]) -> Callable[[], None]:

@@ -1,5 +1,5 @@
-"""The compiled kernel, where there is one: found beside its source, checked against it, called
-through ctypes, which lets other threads run meanwhile.
+"""The compiled kernel, if there is one: found beside its source, checked against it, and called
+through ctypes, which lets other threads run at the same time.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class LayerArguments(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A loaded kernel: the best whose instructions this machine has."""
+    """A loaded kernel: the fastest that this machine can run."""
 
     name: str
     lanes: int
@@ -38,39 +38,39 @@ class Kernel:
 
     @property
     def width(self) -> int:
-        """Outputs in a panel: four gates of a tile of cells, or as many of any other kind."""
+        """Outputs per panel: four gates of one tile of cells, or as many other outputs."""
         return 4 * self.lanes
 
 
 @dataclass(frozen=True, slots=True)
 class NoKernel:
-    """There is none, and why."""
+    """Why there is none."""
 
     reason: str
 
 
 @cache
 def find_kernel(folder: Path = FOLDER) -> Kernel | NoKernel:
-    """Look once; what is installed does not change under a running program."""
+    """Cached: what is installed does not change while a program runs."""
     there = {name: path for name, path in kernel_paths(folder).items() if path.is_file()}
     for name, path in there.items():
         if kernel := load_kernel(name, path):
             return kernel
     if there:
-        return NoKernel("no kernel that was built runs on this machine")
+        return NoKernel("none of the built kernels runs on this machine")
     if any(folder.glob("lstm-*.so")):
-        return NoKernel("the kernel that was built is of another version of its source")
+        return NoKernel("the kernel was built from another version of its source")
     return NoKernel("no kernel was built: there was no C++ compiler")
 
 
 def load_kernel(name: str, path: Path) -> Kernel | None:
-    """None if this machine lacks its instructions, or is not of the kind it was built for."""
+    """None if this machine cannot run it."""
     library = load_library(path)
     return None if library is None else Kernel(name, _declared(library), library)
 
 
 def _declared(library: ctypes.CDLL) -> int:
-    """Say what the functions take; the number of lanes comes back."""
+    """Declare the functions' argument types; returns the number of lanes."""
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     for read in (library.elmore_read_float32, library.elmore_read_int8):
         read.argtypes = (pointer,) * 5 + (count,) + (pointer,) * 3

@@ -1,5 +1,5 @@
-"""What is known of a word, kept in the rows of a table that never grows: the words used longest
-ago make room for new ones.
+"""Which row of a table of fixed size belongs to which word. The least recently used words make room
+for new ones.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class LruRows:
-    """Which word has which row; the table itself belongs to someone else."""
+    """Rows by word; the table itself is elsewhere."""
 
     def __init__(self, capacity: int):
         assert capacity > 0
@@ -32,12 +32,12 @@ class LruRows:
                 self._row_of.move_to_end(word)
             else:
                 new.append(i)
-        for i in new:  # after all known ones have moved, the oldest is none of `words`
+        for i in new:  # all known words have moved, so the oldest is not in `words`
             full = len(self._row_of) == self.capacity
             row = self._row_of.popitem(last=False)[1] if full else len(self._row_of)
             self._row_of[words[i]] = row
         return np.array([self._row_of[word] for word in words], dtype=np.int64), new
 
     def forget(self) -> None:
-        """After a failure: rows that were promised may never have been filled."""
+        """After a failure, when some rows may not have been filled."""
         self._row_of.clear()

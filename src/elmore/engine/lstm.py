@@ -1,5 +1,5 @@
 """Sentences through an LSTM biLM: shared tables first, then each direction, and each group of
-sentences when there are threads to spare, runs through all layers on its own.
+sentences if there are enough threads, runs through all layers on its own.
 """
 
 # B sentences, N words of all of them, n words of one, W distinct words, L layers, S = 2 directions,
@@ -60,7 +60,7 @@ class LSTMRunner:
         return self._words.alike
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
-        """(L + 1, n, 2P) a sentence; each begins where its mark has left the state."""
+        """(L + 1, n, 2P) per sentence; each starts from the state after its mark."""
         marks = (self._marks.h, self._marks.c)
         state = LSTMState(*(part.expand(-1, -1, len(sentences), -1) for part in marks))
         layers, _ = self._embed(sentences, state)
@@ -69,18 +69,18 @@ class LSTMRunner:
     def embed_on(
         self, sentences: Sequence[Sequence[str]], state: LSTMState
     ) -> tuple[list[Array], LSTMState]:
-        """The same from a given state, which sentence i takes on for row i, marks and all."""
+        """The same from a given state: sentence i, with its marks, continues from row i."""
         marked = [[SENTENCE_BEGIN, *words, SENTENCE_END] for words in sentences]
         layers, after = self._embed(marked, state)
         return [of_one[:, 1:-1].copy() for of_one in layers], after
 
     def forget(self) -> None:
-        """As if no word had been seen yet."""
+        """Drop all known words."""
         self._words.known.forget()
         self.table.known.forget()
 
     def _after_marks(self) -> LSTMState:
-        """What is remembered of a sentence's first mark: `<S>` forward, `</S>` backward."""
+        """The state after a sentence's first mark: `<S>` forward, `</S>` backward."""
         _, after = self._embed([[SENTENCE_BEGIN], [SENTENCE_END]], self._zero_state(2))
         parts = (after.h, after.c)
         h, c = (torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in parts)
@@ -118,7 +118,7 @@ class LSTMRunner:
         return self._threads or torch.get_num_threads()
 
     def _deal(self, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
-        """Groups of like sizes and lengths, as many as threads can take both directions of."""
+        """Groups of similar sizes and lengths, as many as there are threads for both directions."""
         most = max(1, len(sentences) // _ROWS_WORTH_A_THREAD)
         n = max(1, min(self._n_threads() // DIRECTIONS, most))
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))

@@ -1,4 +1,4 @@
-"""Any model as it is, for kinds that have no faster way of their own."""
+"""Runs any model as it is, for kinds without a faster runner of their own."""
 
 # L layers, B inputs, T words in the longest, n words of one, D vector dim
 from collections.abc import Sequence

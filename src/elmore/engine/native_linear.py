@@ -1,5 +1,5 @@
-"""Matrix products by the compiled kernel. A row's numbers are the same bits whatever other rows
-there are, which no BLAS promises: what is remembered of a word does not depend on who asked first.
+"""Matrix products by the compiled kernel. A row gets the same bits whatever other rows are in
+the batch, which no BLAS guarantees: so what is cached for a word does not depend on its batch.
 """
 
 # N rows, K inputs, M outputs
@@ -15,14 +15,14 @@ from elmore.engine.kernel import Kernel
 @dataclass(frozen=True, slots=True)
 class Panels:
     """Weights as the kernel reads them: (M / width, K, width) numbers, or (M / width, K / 4, width,
-    4) bytes and what a unit of each output's is worth."""
+    4) bytes and one scale per output."""
 
     weights: Tensor
     scales: Tensor | None = None  # (M,)
 
 
 def multiply(kernel: Kernel, panels: Panels, x: Tensor, start: Tensor) -> Tensor:
-    """start (M,) + x (N, K) by panels of K inputs or more, of which the first K count."""
+    """start (M,) + x (N, K) times panels of at least K inputs, of which the first K are used."""
     out = x.new_empty(len(x), len(panels.weights) * kernel.width)
     multiply_into(kernel, panels, x, start, out, None)
     return out
@@ -31,7 +31,7 @@ def multiply(kernel: Kernel, panels: Panels, x: Tensor, start: Tensor) -> Tensor
 def multiply_into(
     kernel: Kernel, panels: Panels, x: Tensor, start: Tensor, out: Tensor, rows: Tensor | None
 ) -> None:
-    """The same, written to these rows of a larger table. With bytes, rows of x are rounded too."""
+    """The same, written to these rows of a larger table. With int8, rows of x are rounded too."""
     x = x.contiguous()
     weights, scales = panels.weights, panels.scales
     library = kernel.library
@@ -42,7 +42,7 @@ def multiply_into(
     elif library.elmore_multiply_int8(
         weights.data_ptr(), weights[0].numel(), scales.data_ptr(), *sizes, *target
     ):
-        raise MemoryError("The kernel found no memory for its rows.")
+        raise MemoryError("The kernel could not allocate memory for its rows.")
 
 
 class NativeLinear(nn.Module):

@@ -1,5 +1,5 @@
 """One LSTM layer by the compiled kernel: weights packed the way lstm.cpp reads them, in float32 or
-in bytes with one scale a gate or output.
+in int8 with one scale per gate or output.
 """
 
 # S = 2 directions, N places of the plan, B rows, D dim, C cells, K inputs of a gate
@@ -20,7 +20,7 @@ from elmore.nn.lstm import DIRECTIONS, LSTMConfig, LSTMLayer
 Precision = Literal["float32", "int8"]
 
 _GATES = 4
-_FEW_ROWS = 12  # a step; below, weights are read from memory for little work each
+_FEW_ROWS = 12  # per step; with fewer, reading the weights from memory takes most of the time
 
 
 class NativeLayer(Layer):
@@ -91,20 +91,20 @@ class NativeLayer(Layer):
             *(t.data_ptr() for t in (h, cells, outputs)),
         )
         if failed:
-            raise MemoryError("The LSTM kernel found no memory for its rows.")
+            raise MemoryError("The LSTM kernel could not allocate memory for its rows.")
         if cells is not c:
             c.copy_(cells[:, : c.shape[1]])
         return outputs
 
     def _tiled(self, gates: Tensor) -> Tensor:
-        """(4C, K) -> (C / LANES, 4, LANES, K), cells that are not there being zero."""
+        """(4C, K) -> (C / LANES, 4, LANES, K), with zeros for missing cells."""
         more = self._cells - self.config.cell_dim
         cells: Tensor = F.pad(gates.unflatten(0, (_GATES, -1)), (0, 0, 0, more))
         tiles: Tensor = cells.unflatten(1, (-1, self._kernel.lanes)).transpose(0, 1)
         return tiles
 
     def _outputs(self, w_project: Tensor) -> Tensor:
-        """(D, C) -> (D / (4 LANES), 4, LANES, C), with zeros likewise."""
+        """(D, C) -> (D / (4 LANES), 4, LANES, C), padded with zeros too."""
         width = _GATES * self._kernel.lanes
         more_cells, more = self._cells - w_project.shape[1], -len(w_project) % width
         padded = F.pad(w_project, (0, more_cells, 0, more))
@@ -119,9 +119,8 @@ class NativeLayer(Layer):
         return _floats(parts) if self._precision == "float32" else _bytes(parts)
 
     def _arguments_of(self, direction: int) -> LayerArguments:
-        gates, project, config = (
-            self._gates[direction], self._projections[direction], self.config,
-        )  # fmt: skip
+        gates, project = self._gates[direction], self._projections[direction]
+        config = self.config
         return LayerArguments(
             w_gates=gates.weights.data_ptr(),
             w_project=None if project is None else project.weights.data_ptr(),
@@ -154,7 +153,7 @@ def _floats(parts: list[Tensor]) -> Panels:
 
 
 def _bytes(parts: list[Tensor]) -> Panels:
-    """The same as (tiles, K / 4, 4, LANES, 4); the largest weight of a gate is 127 units."""
+    """The same as (tiles, K / 4, 4, LANES, 4); the largest weight of a gate becomes 127."""
     largest = [torch.maximum(part.amax(dim=-1), -part.amin(dim=-1)) for part in parts]
     units = torch.stack(largest).amax(dim=0) / 127  # (tiles, 4, LANES)
     units[units == 0] = 1.0

@@ -1,6 +1,5 @@
-"""The order of work without padding: sentences by falling length, step after step, and at each
-step only the rows that are still reading. Both directions have the same shape; they differ in
-which word a row reads.
+"""The order of work without padding: sentences by decreasing length, and at each step only the rows
+that are not finished. Both directions have the same shape; they differ in which word a row reads.
 """
 
 # B sentences, T steps, N words of all sentences together
@@ -15,18 +14,18 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where each word of some sentences, laid end to end, is read and found again."""
+    """Where each word of some sentences, one after another, is read and found again."""
 
     order: Positions  # (B,), which sentence is row b
     starts: Positions  # (B,), where row b begins among all words
-    lengths: Positions  # (B,), falling
+    lengths: Positions  # (B,), decreasing
     active: NDArray[np.int32]  # (T,), rows still reading
-    reads: tuple[Positions, Positions]  # (N,) a direction: the word that each place reads
-    places: tuple[Positions, Positions]  # (N,) a direction: the place at which each word is read
+    reads: tuple[Positions, Positions]  # (N,) per direction: the word that each place reads
+    places: tuple[Positions, Positions]  # (N,) per direction: the place where each word is read
 
 
 def plan(lengths: Sequence[int]) -> Plan:
-    """Rows keep their order among equals, so that the same sentences are the same work."""
+    """Rows of equal length keep their order, so that the same sentences give the same plan."""
     given = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-given, kind="stable")
     falling = given[order]  # (B,)

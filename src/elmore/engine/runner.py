@@ -57,7 +57,7 @@ def check_precision(
 
 
 def is_plain(model: nn.Module) -> bool:
-    """All of it in float32 on a CPU, as the kernel reads it."""
+    """Whether all of it is float32 on a CPU, as the kernel needs."""
     return all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
 
 
@@ -84,7 +84,7 @@ class BatchRunner(Protocol):
 
 
 class Runner:
-    """Sentences of words in, layers out. The model's weights must not change any more."""
+    """Sentences of words in, layers out. The model's weights must not change from now on."""
 
     def __init__(self, model: LayerModel, reader: Reader, batch_runner: BatchRunner):
         self._device = next(model.parameters()).device.type
@@ -118,13 +118,13 @@ class Runner:
             return self._inner.embed_on(sentences, state)
 
     def forget(self) -> None:
-        """As if no word had been seen yet; changes how long the next call takes, nothing else."""
+        """Drop all known words; this changes only how long the next call takes."""
         with self._lock:
             self._inner.forget()
 
     def _begin(self) -> None:
-        """The same call gives the same bits, whatever was asked before: a word is remembered from
-        call to call only if its vector does not depend on the words it was computed with."""
+        """The same call gives the same bits, whatever came before: a word is kept from call to call
+        only if its vector does not depend on the words it was computed with."""
         if not self._inner.remembers:
             self._inner.forget()
 
@@ -148,14 +148,12 @@ def _batch_runner(
 ) -> BatchRunner:
     match model:
         case BiLM(context=BiLSTM() as lstm):
-            return _lstm_runner(lstm, _word_vectors(model, reader, kernel), precision, kernel)
+            words = WordVectors(model.words, lstm.config.dim, reader, kernel)
+            return _lstm_runner(lstm, words, precision, kernel)
         case BiLM(context=BiTransformer() as transformer):
-            return TransformerRunner(transformer, _word_vectors(model, reader, kernel))
+            words = WordVectors(model.words, transformer.config.dim, reader, kernel)
+            return TransformerRunner(transformer, words)
     return ModuleRunner(model, reader)
-
-
-def _word_vectors(model: BiLM, reader: Any, kernel: Kernel | None) -> WordVectors:
-    return WordVectors(model.words, model.config.words.dim, reader, kernel)
 
 
 def _lstm_runner(

@@ -1,4 +1,4 @@
-"""Work side by side: each task in a thread of its own, in which torch adds none."""
+"""Tasks in parallel: each in a thread of its own, in which torch starts no more threads."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], n_threads: int) -> list[T]:
-    """The results in the tasks' order. Threads live as long as the call, so no fork loses them."""
+    """The results in the order of the tasks. Threads end with the call, so a fork loses none."""
     if n_threads == 1 or len(tasks) < 2:
         return [task() for task in tasks]
     before = torch.get_num_threads()
@@ -26,7 +26,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-# Torch's own threads do not come along when a process forks, and it would wait for them for ever.
+# Torch's own threads do not exist in a forked process, and it would wait for them forever.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_one_thread)
 

@@ -1,5 +1,5 @@
-"""One LSTM layer without gradients in plain PyTorch, on a CPU or a GPU: everything in place, cells
-a slice at a time so that a slice's gates are still in the cache when they are squashed.
+"""One LSTM layer without gradients in plain PyTorch, on a CPU or a GPU: everything in place, one
+slice of cells at a time, so that the gates of a slice are still in the cache when they are used.
 """
 
 # S = 2 directions, N places of the plan, T steps, B rows, n rows still reading, D dim, C cells
@@ -14,7 +14,7 @@ _SLICE = 512  # cells, on a CPU
 
 
 class TorchLayer(Layer):
-    """A layer's weights in slices of cells; the gates of a slice stand side by side."""
+    """A layer's weights in slices of cells; the gates of a slice are next to each other."""
 
     def __init__(self, layer: LSTMLayer):
         self.config = layer.config
@@ -38,7 +38,7 @@ class TorchLayer(Layer):
         table[numbers] = self.input_gates(direction, x)
 
     def _sliced(self, gates: Tensor) -> Tensor:
-        """(4C, …) as the slices want it, one after another."""
+        """(4C, …) in the order of the slices."""
         if len(self._cells) == 1:
             return gates
         return torch.cat([_slice(gates, cells) for cells in self._cells])
@@ -71,7 +71,7 @@ class TorchLayer(Layer):
 
 
 def _squash(gates: Tensor, c: Tensor, hidden: Tensor, clip: float | None) -> None:
-    """Gates (n, 4k): the new cell into c (n, k), what it shows into `hidden`."""
+    """Gates (n, 4k): the new cell goes into c (n, k), its output into `hidden`."""
     k = c.shape[1]
     i_f, g, o = gates[:, : 2 * k].sigmoid_(), gates[:, 2 * k : 3 * k].tanh_(), gates[:, 3 * k :]
     c.mul_(i_f[:, k:]).addcmul_(i_f[:, :k], g)

@@ -1,13 +1,13 @@
-"""Products with weights that never change, in PyTorch. On a CPU oneDNN can hold such weights in an
-order of its own, which takes a quarter off; where this build of torch does not offer that, they
-stay as they are.
+"""Products with weights that never change, in PyTorch. On a CPU, oneDNN can store such weights in
+its own order, which saves a quarter of the time; if this build of torch lacks it, they stay as
+they are.
 """
 
 # N rows, K inputs, M outputs
 import torch
 from torch import Tensor
 
-_ROWS = 128  # a hint for the order: about as many as a step has
+_ROWS = 128  # a hint for the order: about the rows of one step
 
 
 class FixedWeights:
@@ -27,7 +27,7 @@ class FixedWeights:
         return x @ self._plain if bias is None else torch.addmm(bias, x, self._plain)
 
     def added(self, z: Tensor, x: Tensor) -> Tensor:
-        """z (N, M) + x Wᵀ, perhaps in the place of z."""
+        """z (N, M) + x Wᵀ, possibly in place of z."""
         if self._packed is not None:
             total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
                 x, z, self._packed, None, "add"
@@ -37,7 +37,7 @@ class FixedWeights:
 
 
 def _packed(w: Tensor) -> Tensor | None:
-    """The same weights for oneDNN, tried out once; None where that cannot be."""
+    """The same weights for oneDNN, tested once; None if that is not possible."""
     usable = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
     if w.device.type != "cpu" or w.dtype != torch.float32 or not usable:
         return None

@@ -4,13 +4,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.transformer import BiTransformer
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import index_words
 
 
 class TransformerRunner:
@@ -24,20 +23,15 @@ class TransformerRunner:
         return self._words.alike
 
     def forget(self) -> None:
-        """As if no word had been seen yet."""
+        """Drop all known words."""
         self._words.known.forget()
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[NDArray[Any]]:
-        """(L + 1, n, 2P) a sentence."""
-        number = {SENTENCE_BEGIN: 0, SENTENCE_END: 1}
-        lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
-        index = np.zeros((len(sentences), lengths.max(initial=2)), dtype=np.int64)  # (B, T)
-        for ids, words in zip(index, sentences, strict=True):
-            ids[1 : len(words) + 1] = [number.setdefault(word, len(number)) for word in words]
-            ids[len(words) + 1] = number[SENTENCE_END]
+        """(L + 1, n, 2P) per sentence."""
+        distinct, index, lengths = index_words(sentences)  # (W,), (B, T), (B,)
         on_cpu = self._context.positions.device.type == "cpu"
         threads = torch.get_num_threads() if on_cpu else 1
-        vectors = self._words(list(number), threads)  # (W, P)
+        vectors = self._words(distinct, threads)  # (W, P)
         x = vectors[torch.from_numpy(index).to(vectors.device)]  # (B, T, P)
         contexts, _ = self._context(x, torch.from_numpy(lengths).to(vectors.device))
         layers = torch.stack([torch.cat([x, x], dim=-1), *contexts]).cpu().numpy()

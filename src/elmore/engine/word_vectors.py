@@ -1,5 +1,5 @@
-"""Each distinct spelling once. On a CPU the convolutions are sums of look-ups: a character at an
-offset adds the same numbers to a window wherever it stands, so these are computed beforehand.
+"""Each distinct word is spelled once. On a CPU, convolutions are sums of look-ups: a character at
+an offset always adds the same numbers to a window, so these are computed in advance.
 """
 
 # W words, K places in a word's row, F filters, D output dim
@@ -18,14 +18,14 @@ from elmore.nn.word_char import WordChar
 from elmore.text.reader import Speller
 
 TABLE_BYTES = 64_000_000
-"""What the vectors of known words may take."""
-_CHUNK = 256  # words spelled together; bounds what the windows of long words take
+"""The size of the table of known words."""
+_CHUNK = 256  # words spelled together; limits the memory for windows of long words
 _MAX_CHARACTERS = 1024  # a larger alphabet's look-up tables would be larger than the model
-_WHOLE = 32  # numbers that torch squashes at once; the last ones of an odd count come out otherwise
+_WHOLE = 32  # torch's vector size; numbers left over are rounded differently
 
 
 class WordVectors:
-    """Words in, their context-free vectors out; the latest used are remembered."""
+    """From words to their context-free vectors; the most recently used are kept."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class WordVectors:
 
     @property
     def alike(self) -> bool:
-        """A word's vector is the same to the last bit whatever words are computed with it."""
+        """Whether a word gets the same bits whatever words are computed with it."""
         return self._kernel is not None and self._look_ups is not None
 
     def __call__(self, words: Sequence[str], n_threads: int = 1) -> Tensor:
@@ -59,7 +59,7 @@ class WordVectors:
     def _some(self, words: Sequence[str], n_threads: int) -> Tensor:
         rows, new = self.known.rows(words)
         places = torch.from_numpy(rows).to(self._table.device)
-        # Like lengths together: a chunk is as wide as its longest word.
+        # Similar lengths together: a chunk is as wide as its longest word.
         new.sort(key=lambda i: len(words[i]))
         size = min(_CHUNK, -(-len(new) // n_threads)) or 1
         chunks = [new[start : start + size] for start in range(0, len(new), size)]
@@ -104,7 +104,7 @@ class WordVectors:
 
 
 def _look_ups(spelling: CharCNN) -> list[Tensor] | None:
-    """For each width a table of (offset, character) -> what it adds to its window's filters."""
+    """Per width, a table from (offset, character) to what it adds to the filters of its window."""
     alphabet = spelling.embed.weight  # (A, E)
     if alphabet.device.type != "cpu" or len(alphabet) > _MAX_CHARACTERS:
         return None
@@ -120,7 +120,7 @@ def _maxima(rows: Tensor, table: Tensor, conv: nn.Module) -> Tensor:
     assert conv.bias is not None
     (width,) = conv.kernel_size
     windows = rows.unfold(1, width, 1)  # (W, K - k + 1, k)
-    at = windows + torch.arange(width) * (len(table) // width)  # an alphabet an offset
+    at = windows + torch.arange(width) * (len(table) // width)  # one alphabet per offset
     sums = F.embedding_bag(at.reshape(-1, width), table, mode="sum")
     maxima: Tensor = sums.unflatten(0, windows.shape[:2]).amax(dim=1) + conv.bias  # (W, n)
     return maxima

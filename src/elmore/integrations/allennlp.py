@@ -1,9 +1,9 @@
 """A drop-in for code written against AllenNLP's ELMo: change the import line, keep the rest.
 Signatures, defaults, shapes and the mixes' parameter names are AllenNLP's. One thing differs by
-default: nothing is remembered from call to call, unless `stateful=True` asks for the old numbers.
+default: no state is kept from call to call, unless `stateful=True` asks for the old numbers.
 """
 
-# B sentences, T words, C character ids a word, L layers (the context-free one counts), D vector dim
+# B sentences, T words, C character ids per word, L layers with the context-free one, D vector dim
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ _EPS = 1e-13  # what AllenNLP adds to a variance since 1.0
 
 
 class ElmoOutput(TypedDict):
-    """What `Elmo` returns: one tensor a mix, and which places are words."""
+    """What `Elmo` returns: one tensor per mix, and which places are words."""
 
     elmo_representations: list[Tensor]  # (B, T, D) each
     mask: Tensor  # (B, T), bool
@@ -78,7 +78,7 @@ class ScalarMix(nn.Module):
         if self.do_layer_norm:
             if mask is None:
                 raise ConfigError("do_layer_norm=True needs the mask: call mix(tensors, mask).")
-            tensors = [_normalise(tensor, mask.bool()) for tensor in tensors]
+            tensors = [_normalize(tensor, mask.bool()) for tensor in tensors]
         weights = torch.softmax(torch.cat(list(self.scalar_parameters)), dim=0)  # (L,)
         mixed: Tensor = self.gamma * torch.tensordot(weights, torch.stack(list(tensors)), dims=1)
         return mixed  # (..., D)
@@ -152,7 +152,7 @@ class Elmo(nn.Module):
         leading = _leading(inputs, word_inputs)
         output = self._elmo_lstm(_fold(inputs, 3), _fold(word_inputs, 2))
         layers, mask = output["activations"], output["mask"]
-        # Normed with the marks, as the original, and only then cut.
+        # Normalized with the marks, as in the original; marks are dropped after that.
         mixed = torch.stack([getattr(self, name)(layers, mask) for name in self._mix_names])
         states = LayerStates(mixed, mask)
         if not self._keep_sentence_boundaries:
@@ -165,7 +165,7 @@ class Elmo(nn.Module):
 
 
 class ElmoEmbedder:
-    """Words in, NumPy layers out, a batch at a time.
+    """Words in, NumPy layers out, one batch at a time.
 
     As AllenNLP's, but the two files must be named; `options_file` may be None where `weight_file`
     is anything `elmore.Embedder.load` takes. By default a sentence's vectors depend on that
@@ -188,14 +188,10 @@ class ElmoEmbedder:
 
     def batch_to_embeddings(self, batch: Iterable[Iterable[str]]) -> tuple[Tensor, Tensor]:
         """All layers (B, L, T, D), zero where there is no word, and the mask (B, T)."""
-        embeddings = self._embed(batch)
-        longest = max((len(e) for e in embeddings), default=0)
-        shape = (len(embeddings), self.embedder.n_layers, longest, self.embedder.dim)
-        layers, mask = np.zeros(shape, np.float32), np.zeros((len(embeddings), longest), np.bool_)
-        for i, e in enumerate(embeddings):
-            layers[i, :, : len(e)], mask[i, : len(e)] = e.layers, True
-        device = self.embedder.device
-        return torch.from_numpy(layers).to(device), torch.from_numpy(mask).to(device)
+        embedder, found = self.embedder, self.embed_batch(batch)
+        states = LayerStates.padded(found, embedder.n_layers, embedder.dim)
+        layers = states.layers.transpose(0, 1).contiguous()
+        return layers.to(embedder.device), states.mask.to(embedder.device)
 
     def embed_sentence(self, sentence: Iterable[str]) -> Vectors:
         """One sentence -> (L, n, D)."""
@@ -222,10 +218,10 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """One sentence a line, words between spaces -> a new HDF5 file in AllenNLP's layout.
+        """One sentence per line, words split by spaces -> a new HDF5 file in AllenNLP's layout.
 
-        A blank line has no words, where AllenNLP stopped. `batch_size` matters to a stateful
-        embedder alone, and the rows of a file begin with nothing remembered.
+        A blank line has no words, where AllenNLP stopped. `batch_size` matters only to a
+        stateful embedder; the rows of a file start without state.
         """
         if isinstance(input_file, str | Path):
             raise InputError(f"input_file is a name; expected the open file: open({input_file!r}).")
@@ -240,13 +236,13 @@ class ElmoEmbedder:
 
     def _embed(self, batch: Iterable[Iterable[str]]) -> list[Embedding]:
         sentences = _word_lists(batch)
-        # A batch without any word is not run in the original, so it leaves the rows' memory alone.
+        # The original does not run a batch without words, so the state of the rows stays.
         if self._run is None or not any(sentences):
             return self.embedder.embed(sentences)
         return self._run.embed(sentences)
 
 
-def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
+def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
     """By one mean and one variance over every number of every real word of the batch."""
     kept = tensor[mask]  # (words, D)
     return (tensor - kept.mean()) / torch.sqrt(kept.var(correction=0) + _EPS)
@@ -259,14 +255,14 @@ def _leading(inputs: Tensor | None, word_inputs: Tensor | None) -> torch.Size:
 
 
 def _fold(tensor: Tensor | None, n_dims: int) -> Tensor | None:
-    """Make the first of more than `n_dims` dimensions one."""
+    """Merge the first dimensions if there are more than `n_dims`."""
     if tensor is None or tensor.dim() <= n_dims:
         return tensor
     return tensor.reshape(-1, *tensor.shape[1 - n_dims :])
 
 
 def _word_lists(batch: Iterable[Iterable[str]]) -> list[list[str]]:
-    """The sentences as lists, once it is sure that they are sentences of words."""
+    """The sentences as lists, or an error if they are not lists of words."""
     sentences: list[list[str]] = []
     for i, sentence in enumerate(batch):
         if isinstance(sentence, str):

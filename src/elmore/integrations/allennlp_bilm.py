@@ -1,8 +1,8 @@
 """The biLM behind the AllenNLP drop-in: character ids in, every layer out, marks included.
-State by row is kept here when it is asked for; each distinct word of a batch is spelled once.
+State by row is kept here if asked for; each distinct word of a batch is spelled once.
 """
 
-# B sentences, T words, C character ids a word, L layers (the context-free one counts), D vector dim
+# B sentences, T words, C character ids per word, L layers with the context-free one, D vector dim
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
@@ -35,7 +35,7 @@ class ElmoBiLm(nn.Module):
 
     marks: Tensor  # (2, C), the rows of <S> and </S>
     vocabulary: Tensor  # (V, C), the rows of `vocab_to_cache`
-    h: Tensor  # what the rows remember, as in LSTMState; a stateful one has it
+    h: Tensor  # the state of the rows, as in LSTMState; only if stateful
     c: Tensor
 
     def __init__(
@@ -84,7 +84,7 @@ class ElmoBiLm(nn.Module):
         marked[torch.arange(n_rows, device=ids.device), lengths + 1] = self.marks[1]
         rows, index = torch.unique(marked.flatten(0, 1), dim=0, return_inverse=True)
         states = self._run(rows, index.view(n_rows, n_words + 2), lengths + 2)
-        keep = states.mask.unsqueeze(-1).to(states.layers.dtype)  # beyond a sentence all is zero
+        keep = states.mask.unsqueeze(-1).to(states.layers.dtype)  # zero after the end of a sentence
         return {"activations": list(states.layers * keep), "mask": states.mask}
 
     def train(self, mode: bool = True) -> "ElmoBiLm":
@@ -108,7 +108,7 @@ class ElmoBiLm(nn.Module):
         if inputs.dim() != 3 or inputs.shape[-1] != self.max_characters:
             found = inputs.shape[-1] if inputs.dim() else 0
             raise ConfigError(
-                f"inputs have shape {tuple(inputs.shape)}, so {found} characters a word; this "
+                f"inputs have shape {tuple(inputs.shape)}, so {found} characters per word; this "
                 f"model reads (sentences, words, {self.max_characters}). Make them with "
                 f"batch_to_ids(batch, max_characters={self.max_characters})."
             )
@@ -140,7 +140,7 @@ class ElmoBiLm(nn.Module):
         return torch.from_numpy(ByteReader(self.max_characters).spell(words))
 
     def _remember(self, name: str, tensor: Tensor) -> None:
-        """Follows the module to its device, but is no part of its state dict."""
+        """Moves with the module to its device, but is not in its state dict."""
         self.register_buffer(name, tensor, persistent=False)
 
 
@@ -149,7 +149,7 @@ def _is_word(ids: Tensor) -> Tensor:
 
 
 def _lengths(mask: Tensor) -> Tensor:
-    """Words of each sentence (B,), provided that they stand before the padding."""
+    """Words of each sentence (B,), if they come before the padding."""
     if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
         row = int((mask[:, 1:] & ~mask[:, :-1]).any(dim=1).nonzero()[0])
         raise InputError(f"Sentence {row} has padding before a word; padding must come last.")

@@ -68,7 +68,7 @@ class BiLMOutput:
 
 
 def without_marks(states: LayerStates) -> LayerStates:
-    """Drop each sentence's first and last word, and zero what is then beyond its end."""
+    """Drop the first and last word of each sentence, and zero what is after its end."""
     mask = states.mask[:, 2:]  # (B, T - 2)
     layers = states.layers[:, :, 1:-1]
     return LayerStates(layers * mask.unsqueeze(-1).to(layers.dtype), mask)
@@ -87,7 +87,7 @@ class BiLM(LayerModel):
         self.context = _context(config.context)
 
     def zero_state(self, n_rows: int) -> LSTMState:
-        """The state of rows that have read nothing."""
+        """The initial state of so many rows."""
         if not isinstance(self.context, BiLSTM):
             raise ConfigError(
                 "This model is a Transformer, which carries no state from batch to batch; "

@@ -16,6 +16,6 @@ def build(config: ModelConfig) -> LayerModel:
 
 
 def identity(config: Frozen) -> bytes:
-    """What a fingerprint counts of a config: without the `kind` of a biLM, new in version 2."""
+    """The config as a fingerprint sees it: without the `kind` of a biLM, new in version 2."""
     left_out = {"kind"} if isinstance(config, BiLMConfig) else None
     return config.model_dump_json(exclude=left_out).encode()

@@ -13,7 +13,7 @@ from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 
 
 class LanguageModel(nn.Module):
-    """What is pretrained. Row streams keep their state; sentences stand alone."""
+    """What is pretrained. Row streams keep their state; sentences are independent."""
 
     def __init__(self, bilm: BiLM, softmax: Softmax | AdaptiveSoftmax, dropout: float = 0.0):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The joint that carries everything downstream: a model, its layers, and which places are words."""
+"""What everything downstream uses: a model, its layers, and a mask of which places are words."""
 
 # L layers, B sentences, T words, D vector dim
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Vectors = NDArray[Any]
 class LayerStates:
     """All layers of some sentences: words only, no marks and no pieces."""
 
-    layers: Tensor  # (L, B, T, D), zero beyond a sentence's end
+    layers: Tensor  # (L, B, T, D), zero after a sentence's end
     mask: Tensor  # (B, T), true where there is a word
     pooled: Tensor | None = None  # (B, D)
     """One vector per sentence, from models that have one."""

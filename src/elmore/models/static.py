@@ -1,5 +1,5 @@
-"""Static word vectors, one a word whatever its sentence: GloVe's and word2vec's text, word2vec's
-binary, and `.npz` with `words` and `vectors`. Text may be compressed, binary by gzip.
+"""Static word vectors, one per word, the same in every sentence: GloVe's and word2vec's text,
+word2vec's binary, and `.npz` with `words` and `vectors`. Text may be compressed, binary by gzip.
 """
 
 # V words, D vector dim
@@ -23,25 +23,25 @@ _MAX_HEADER = 100  # bytes
 
 @dataclass(frozen=True)
 class StaticVectors:
-    """A table of vectors, looked up as written and else in lower case."""
+    """A table of vectors; words are looked up as written, then in lower case."""
 
     words: tuple[str, ...]
     vectors: NDArray[np.float32]  # (V, D)
 
     @classmethod
     def load(cls, path: Path) -> "StaticVectors":
-        """What the file is, its name says: .npz, .bin, anything else is text."""
+        """The format follows from the name: .npz, .bin, anything else is text."""
         kind = Path(path.stem).suffix if path.suffix in (".gz", ".xz", ".zst") else path.suffix
         read = {".npz": _read_npz, ".bin": _read_binary}.get(kind, _read_text)
         words, vectors = read(path)
         if not vectors.size:
-            raise FormatError(f"{path}: no vectors found; expected a word and its numbers a line.")
+            raise FormatError(f"{path}: no vectors; expected a word and its numbers per line.")
         finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
             raise FormatError(
-                f"{path}: word {row + 1:,}, {words[row][:40]!r}, has a number that is infinite or "
-                "none; mend or drop it."
+                f"{path}: word {row + 1:,}, {words[row][:40]!r}, contains NaN or infinite "
+                "values; correct or remove it."
             )
         return cls(tuple(words), vectors)
 
@@ -87,7 +87,7 @@ def _read_npz(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 
 
 def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """A word and its numbers a line; word2vec begins with a line of two counts."""
+    """A word and its numbers per line; word2vec begins with a line of two counts."""
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
     promised = dim = 0
@@ -98,7 +98,7 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             continue
         dim = dim or len(fields) - 1
         word, row = fields[:-dim], _numbers(fields[-dim:])
-        # some words hold spaces, but one that ends in a number is a line of another width
+        # some words contain spaces, but a word that ends in a number means another line length
         if not any(word) or len(row) != dim or (len(word) > 1 and len(_numbers(word[-1:]))):
             raise FormatError(
                 f"{path}, line {number}: {line[:40]!r}…; expected a word and {dim} numbers, as "
@@ -112,7 +112,7 @@ def _read_text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 
 
 def _numbers(fields: list[str]) -> NDArray[np.float32]:
-    """Empty if one of them is none."""
+    """Empty if one of them is not a number."""
     try:
         return np.array(fields, dtype=np.float32)
     except ValueError:
@@ -154,6 +154,6 @@ def _bytes(path: Path) -> bytes | mmap.mmap:
 
 def _cut(path: Path, promised: int, found: int) -> FormatError:
     return FormatError(
-        f"{path}: ends after {found:,} of the {promised:,} words its first line promises; "
-        "fetch it again."
+        f"{path}: ends after {found:,} of the {promised:,} words that its first line announces; "
+        "download it again."
     )

@@ -1,9 +1,9 @@
-"""Two sequences look at each other. ESIM aligns them softly both ways; BiDAF's attention flow tells
-every word of the one what the other says about it. Padding weighs nothing, and a sequence without
-words gives zeros, never NaN.
+"""Attention between two sequences. ESIM aligns them in both directions; BiDAF's attention flow
+gives each word of one what is relevant to it in the other. Padding has weight 0, and a sequence
+without words gives zeros, never NaN.
 """
 
-# B rows, T words of the one sequence, J words of the other, D vector dim
+# B rows, T words of one sequence, J words of the other, D vector dim
 import torch
 from torch import Tensor, nn
 
@@ -21,13 +21,13 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
-    """The largest of each number over the words: x (B, T, D) -> (B, D)."""
+    """The maximum over the words: x (B, T, D) -> (B, D)."""
     highest = x.masked_fill(~mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(dim=1)
     return highest * mask.any(dim=1, keepdim=True)
 
 
 def align(a: Tensor, mask_a: Tensor, b: Tensor, mask_b: Tensor) -> tuple[Tensor, Tensor]:
-    """For each word of `a` the mean of b's words weighted by likeness, and the reverse.
+    """For each word of `a` the mean of b's words weighted by similarity, and the reverse.
 
     a (B, T, D), b (B, J, D) -> (B, T, D), (B, J, D).
     """
@@ -38,8 +38,9 @@ def align(a: Tensor, mask_a: Tensor, b: Tensor, mask_b: Tensor) -> tuple[Tensor,
 
 
 class AttentionFlow(nn.Module):
-    """BiDAF's: each word of the text with the words asked that it is like, and with the text's
-    words that the question is most like. Likeness is w · [text; asked; text ∘ asked].
+    """BiDAF's: each word of the text with the question's words that are similar to it, and with the
+    text's words that the question is most similar to. The measure is
+    w · [text; asked; text ∘ asked].
     """
 
     def __init__(self, dim: int):

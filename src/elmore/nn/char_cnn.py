@@ -1,6 +1,6 @@
 """Spelling to vector: character embeddings, convolutions of several widths, the maximum over the
 word, highway layers, a projection. Context-free: one spelling, one vector, so each distinct word
-of a batch passes here once.
+of a batch is computed once.
 """
 
 # W words, C characters in a row, E character dim, F filters, D output dim
@@ -33,7 +33,7 @@ class CharCNNConfig(Frozen):
     """Longer words are cut; the marks for word begin and end count as two."""
     dim: int = Field(default=512, ge=1)
     project: bool = True
-    """False leaves the projection out: the filters themselves number `dim`."""
+    """False: no projection, and there are `dim` filters."""
     project_at: Literal["after_highway", "after_cnn"] = "after_highway"
     layer_norm: bool = False
     """On the finished vector; some Transformer ELMos have it."""
@@ -71,11 +71,11 @@ class CharCNN(nn.Module):
         self.highway = Highway(config.dim if early else config.n_filters, config.n_highway)
         self.project = nn.Linear(config.n_filters, config.dim) if config.project else nn.Identity()
         self.norm = LayerNorm(config.dim, config.norm_eps) if config.layer_norm else nn.Identity()
-        if not table.is_meta:  # drawing numbers for no storage imports half of torch
+        if not table.is_meta:  # random numbers on the meta device import half of torch
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As the original began."""
+        """The original initialization."""
         nn.init.uniform_(self.embed.weight, -1.0, 1.0)
         for conv in self.convolutions:
             assert isinstance(conv, nn.Conv1d)
@@ -99,7 +99,7 @@ class CharCNN(nn.Module):
         return torch.cat([conv(x).amax(dim=-1) for conv in self.convolutions], dim=-1)  # (W, F)
 
     def _maxima_cpu(self, rows: Tensor) -> Tensor:
-        """The same, several times faster there, most of all in training."""
+        """The same, several times faster on a CPU, most of all in training."""
         order, groups = word_groups(rows)
         parts = [
             max_convolution(groups, self.embed.weight, conv.weight, conv.bias)
@@ -109,19 +109,19 @@ class CharCNN(nn.Module):
         return torch.cat(parts, dim=-1)[torch.argsort(order)]  # (W, F)
 
     def finish(self, x: Tensor) -> Tensor:
-        """The maxima of the convolutions (W, F), however they were found -> vectors (W, D)."""
+        """The maxima of the convolutions (W, F) -> vectors (W, D)."""
         x = self.activation(x)
         early = self.config.project_at == "after_cnn"
         x = self.highway(self.project(x)) if early else self.project(self.highway(x))
         vectors: Tensor = self.norm(x)  # (W, D)
-        return vectors.to(self.embed.weight.dtype)  # autocast may have made it smaller
+        return vectors.to(self.embed.weight.dtype)  # autocast may have changed it
 
 
 def without_spare_padding(rows: Tensor, config: CharCNNConfig) -> Tensor:
-    """Drop the columns that repeat what is already there, exactly.
+    """Drop columns of padding that cannot change the result.
 
-    Past the longest word every column is the padding character. One window of nothing else must
-    stay for the widest filter, because the maximum is over padding too; the rest say the same.
+    After the longest word every column is the padding character. One window of padding must stay
+    for the widest filter, because the maximum is over padding too; more windows give the same.
     """
     if not len(rows):
         return rows

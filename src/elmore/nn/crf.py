@@ -1,6 +1,6 @@
-"""A linear-chain CRF: scores of single labels and of neighbouring pairs, some pairs ruled out.
-All sums are over the batch at once; only words follow one another. Gradients are written out by
-hand: they are the marginals, which one sweep back gives without a node of autograd a word.
+"""A linear-chain CRF: scores of single labels and of neighboring pairs, some pairs forbidden. The
+batch is computed together, word after word. Gradients are written by hand: they are the marginals,
+which one backward pass gives without an autograd node per word.
 """
 
 # B sentences, T words in the longest, K labels
@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-FORBIDDEN = -1e4  # finite: a sum of some of them is still a number, and exp of one is 0
+FORBIDDEN = -1e4  # finite, so that sums stay finite; exp of it is 0
 
 
 class CRF(nn.Module):
-    """P(labels | words) over whole sentences; what is not allowed has no probability."""
+    """P(labels | words) over whole sentences; what is not allowed has probability 0."""
 
     barrier: Tensor  # (K + 1, K + 1)
 
     def __init__(self, allowed: Tensor):
-        """allowed (K + 1, K + 1), true where row may be followed by column; the last row is the
-        beginning of a sentence, the last column its end."""
+        """allowed (K + 1, K + 1), true where row may be followed by column; the last row is
+        the start of a sentence, the last column its end."""
         super().__init__()
         self.n_labels = len(allowed) - 1
         barrier = torch.zeros(allowed.shape).masked_fill_(~allowed, FORBIDDEN)
@@ -106,7 +106,7 @@ class _Partition(torch.autograd.Function):
 
 
 def _log_product(left: Tensor, right: Tensor) -> Tensor:
-    """log(exp(left) @ exp(right)), (B, K) and (K, K), without leaving the range of numbers."""
+    """log(exp(left) @ exp(right)), (B, K) and (K, K), without overflow."""
     return torch.logsumexp(left.unsqueeze(2) + right, dim=1)
 
 
@@ -114,7 +114,7 @@ def _pair_counts(
     scores: Tensor, inner: Tensor, alphas: Tensor, after: Tensor, partition: Tensor, weight: Tensor
 ) -> Tensor:
     """Expected times that one label follows another: (K, K)."""
-    live = weight[:, 1:] != 0  # (B, T - 1, 1); beyond the end the sums below mean nothing
+    live = weight[:, 1:] != 0  # (B, T - 1, 1); after the end the sums below are meaningless
     left = alphas[:, :-1] - partition[:, None, None]
     right = (scores + after)[:, 1:].masked_fill(~live, FORBIDDEN)
     pairs = torch.exp(left.unsqueeze(3) + inner + right.unsqueeze(2))  # (B, T - 1, K, K)

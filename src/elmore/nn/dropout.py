@@ -1,14 +1,14 @@
-"""Dropout that is quick on CPUs: four decisions from each random number instead of one."""
+"""Dropout that is fast on CPUs: each random number makes four decisions instead of one."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_LEVELS = 1 << 16  # the chance is kept to 1/65536
+_LEVELS = 1 << 16  # the resolution of the probability
 
 
 class Dropout(nn.Module):
-    """Zero each number with chance `p` in training, and scale the others up to make up for it."""
+    """Zero each number with probability `p` in training, and scale the others up accordingly."""
 
     def __init__(self, p: float):
         super().__init__()

@@ -13,7 +13,7 @@ class Highway(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(dim, 2 * dim) for _ in range(n_layers))
 
     def reset_parameters(self) -> None:
-        """As the original began: carry most of the input at first."""
+        """The original initialization: most of the input is carried at first."""
         for layer in self.layers:
             assert isinstance(layer, nn.Linear)
             nn.init.normal_(layer.weight, std=layer.in_features**-0.5)

@@ -40,7 +40,7 @@ class LSTMConfig(Frozen):
     skip: bool = True
     """Each layer but the first adds its input to its output."""
     forget_bias: float = Field(default=1.0, allow_inf_nan=False)
-    """Added to the forget gate beside its learned bias; 0 where a format has folded it in."""
+    """Added to the forget gate beside its learned bias; 0 if a format includes it in that bias."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On the input of every layer, in training."""
 
@@ -72,7 +72,7 @@ class LSTMState:
 
 
 class LSTMLayer(nn.Module):
-    """One layer, both directions. Gates stand in the order input, forget, candidate, output."""
+    """One layer, both directions. Gates are in the order input, forget, candidate, output."""
 
     def __init__(self, config: LSTMConfig):
         super().__init__()
@@ -87,7 +87,7 @@ class LSTMLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As the original began: Glorot's uniform over input and state together, biases zero."""
+        """The original initialization: Glorot uniform for input and state together, zero biases."""
         gates, dim, cell = 4 * self.config.cell_dim, self.config.dim, self.config.cell_dim
         bound = (6 / (2 * dim + gates)) ** 0.5
         nn.init.uniform_(self.w_input, -bound, bound)
@@ -102,8 +102,8 @@ class LSTMLayer(nn.Module):
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
         w_input, w_state, w_project = self._product_weights(x.device.type)
         with torch.autocast(x.device.type, enabled=False):
-            x, weights = x.to(c.dtype), (w_input, self.opened_bias(), w_state, w_project)
-            return all_steps(x, h, c, *weights, active, clips)
+            weights = w_input, self.opened_bias(), w_state, w_project
+            return all_steps(x.to(c.dtype), h, c, weights, active, clips)
 
     def _product_weights(self, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
         """The matrices as the products take them: rounded under autocast, else as they are."""
@@ -138,7 +138,7 @@ class BiLSTM(nn.Module):
     ) -> tuple[list[Tensor], LSTMState]:
         """Each direction in its own reading order: x (S, T, B, D) -> a tensor like it per layer.
 
-        `active[t]` rows are still reading at step t; rows stand by falling length.
+        `active[t]` rows are still reading at step t; rows are sorted by decreasing length.
         """
         n_steps, n_rows = x.shape[1:3]
         state = self.zero_state(n_rows) if state is None else state

@@ -12,16 +12,15 @@ from torch import Tensor
 from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 
 Clips = tuple[float | None, float | None]
+Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]
+"""From the input, the bias, from the state, the projection."""
 
 
 def all_steps(
     x: Tensor,
     h: Tensor,
     c: Tensor,
-    w_input: Tensor,
-    bias: Tensor,
-    w_state: Tensor,
-    w_project: Tensor | None,
+    weights: Weights,
     active: list[int],
     clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -29,13 +28,13 @@ def all_steps(
 
     `active[t]` rows are still reading at step t.
     """
-    weights, steps = (w_input, bias, w_state, w_project), _steps_for(x, h, c, w_input)
+    steps = _steps_for(x, h, c, weights[0])
     out: tuple[Tensor, Tensor, Tensor] = _Layer.apply(x, h, c, *weights, active, clips, steps)  # type: ignore[no-untyped-call]
     return out
 
 
 def _steps_for(*tensors: Tensor) -> TorchSteps | NativeSteps:
-    """The kernel where it is built, for float32 on the CPU; PyTorch for all else."""
+    """The kernel where it is built, for float32 on the CPU; PyTorch otherwise."""
     fits = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
     return (find_native() if fits else None) or TorchSteps()
 
@@ -43,8 +42,8 @@ def _steps_for(*tensors: Tensor) -> TorchSteps | NativeSteps:
 class _Layer(torch.autograd.Function):
     """All steps of one layer, both directions. Clipped numbers pass no gradient.
 
-    The rows of all steps stand packed, one step after the other: N = Σ active. One large buffer:
-    what the inputs give to the gates becomes, step by step, the gates. Products are made in the
+    The rows of all steps are packed, one step after the other: N = Σ active. In one large buffer
+    the contributions of the inputs become, step by step, the gates. Products are computed in the
     dtype of the weights; sums, cells and gates stay in the dtype of the input.
     """
 
@@ -66,7 +65,7 @@ class _Layer(torch.autograd.Function):
         h0, c0, n_rows, packed = h.contiguous(), c.contiguous(), x.shape[2], _packed(x, active)
         gates = steps.gate_sums(packed, w_input, bias)  # (S, N, 4C)
         outputs = torch.empty_like(packed)  # (S, N, D)
-        # What is not kept for the way back is written over by the next step: (S, N or B, C).
+        # What the backward pass does not need is overwritten by the next step: (S, N or B, C).
         cells = c0.new_empty(*gates.shape[:2], c.shape[-1]) if training else c0.clone()
         hidden = outputs if w_project is None else torch.empty_like(cells)
         to_gates = _laid_out(w_state.mT, len(active))
@@ -135,7 +134,7 @@ def _add_product(z: Tensor, a: Tensor, w: Tensor) -> Tensor:
 
 
 def _set_product(z: Tensor, a: Tensor, w: Tensor) -> None:
-    """In place; `out=` would make a copy of what is not in one piece."""
+    """In place; `out=` would copy a tensor that is not contiguous."""
     if a.dtype == w.dtype:
         z.baddbmm_(a, w, beta=0)
     else:
@@ -143,12 +142,12 @@ def _set_product(z: Tensor, a: Tensor, w: Tensor) -> None:
 
 
 def _laid_out(w: Tensor, n_steps: int) -> Tensor:
-    """A transposed matrix as CPUs multiply it faster, if there are steps enough to win it back."""
+    """Contiguous on CPUs, where products are then faster, if there are enough steps to pay off."""
     return w.contiguous() if w.device.type == "cpu" and n_steps >= 8 else w
 
 
 def _spans(active: list[int]) -> list[slice]:
-    """Where the rows of each step stand among the packed ones."""
+    """Where the rows of each step are among the packed ones."""
     return [slice(end - n, end) for n, end in zip(active, accumulate(active), strict=True)]
 
 
@@ -170,7 +169,7 @@ def _unpacked(packed: Tensor, active: list[int], n_rows: int) -> Tensor:
 
 
 def _ends(first: Tensor, packed: Tensor, active: list[int]) -> Tensor:
-    """Each row's last: first (S, B, D) where it read nothing."""
+    """The last of each row; `first` (S, B, D) for rows that read nothing."""
     end = first.clone()
     for rows, n, more in zip(_spans(active), active, [*active[1:], 0], strict=True):
         end[:, more:n] = packed[:, rows][:, more:]

@@ -1,6 +1,6 @@
-"""A step of the LSTM in training without its products: gate sums to gates and cell, and the way
-back. By the compiled kernel, one pass over the numbers, or by PyTorch, a dozen; no more than
-rounding between them. The kernel is the engine's, found by itself: `nn` may not import `engine`.
+"""A step of the LSTM in training without its matrix products: from gate sums to gates and cell, and
+backward. The compiled kernel does it in one pass over the numbers, PyTorch in a dozen; they differ
+by rounding only. The kernel is the engine's, found again here: `nn` may not import `engine`.
 """
 
 # S = 2 directions, n rows still reading, C cell dim
@@ -15,17 +15,17 @@ from torch import Tensor
 
 from elmore.kernel_files import FOLDER, kernel_paths, load_library
 
-_CELLS_A_THREAD = 1 << 15  # some 100 µs of work; a thread takes a tenth of that to start
+_CELLS_A_THREAD = 1 << 15  # about 100 µs of work; starting a thread takes a tenth of that
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step leaves behind. Of each direction the rows stand without gaps."""
+    """The tensors of a step. The rows of each direction are contiguous."""
 
     gates: Tensor  # (S, n, 4C): input, forget, candidate, output; the gate sums at first
     before: Tensor  # (S, n, C), the cell of the step before
     cell: Tensor  # (S, n, C)
-    hidden: Tensor  # (S, n, C), what the cell shows
+    hidden: Tensor  # (S, n, C), the output of the cell
     clip: float | None
     """Of the cell."""
 
@@ -34,14 +34,14 @@ class TorchSteps:
     """For every device and dtype."""
 
     def gate_sums(self, x: Tensor, w_input: Tensor, bias: Tensor) -> Tensor:
-        """What the inputs of all steps give: x (S, N, D) -> (S, N, 4C)."""
+        """The contribution of all inputs: x (S, N, D) -> (S, N, 4C)."""
         bias = bias.unsqueeze(1)
         if x.dtype == w_input.dtype:
             return torch.baddbmm(bias, x, w_input.mT)
         return bias + torch.bmm(x.to(w_input.dtype), w_input.mT)
 
     def forward(self, step: Step, bias: Tensor) -> None:
-        """From gate sums: gates in place, the cell and what it shows."""
+        """From gate sums: gates in place, the cell and its output."""
         del bias  # it is in the sums already
         cell_dim = step.cell.shape[-1]
         i_f, g, o = step.gates.split([2 * cell_dim, cell_dim, cell_dim], dim=-1)
@@ -53,8 +53,8 @@ class TorchSteps:
         torch.tanh(step.cell, out=step.hidden).mul_(o)
 
     def backward(self, step: Step, d_hidden: Tensor, dc: Tensor, d_gates: Tensor) -> None:
-        """Into d_gates the gradients of the gate sums; into dc, from the cell's, those of the
-        cell before. Clipped numbers pass none."""
+        """Writes the gradient of the gate sums to d_gates, and replaces dc, the gradient of the
+        cell, by that of the cell before. Clipped numbers pass none."""
         i, f, g, o = step.gates.chunk(4, dim=-1)
         d_i, d_f, d_g, d_o = d_gates.chunk(4, dim=-1)
         torch.mul(d_hidden, step.hidden, out=d_o).mul_(1 - o)
@@ -98,7 +98,7 @@ class NativeSteps:
         self._forward.restype = self._backward.restype = None
 
     def gate_sums(self, x: Tensor, w_input: Tensor, bias: Tensor) -> Tensor:
-        del bias  # a step adds it on its way
+        del bias  # each step adds it
         return torch.bmm(x, w_input.mT)
 
     def forward(self, step: Step, bias: Tensor) -> None:
@@ -126,7 +126,7 @@ def _rows(t: Tensor) -> _Rows:
 
 @cache
 def find_native(folder: Path = FOLDER) -> NativeSteps | None:
-    """Look once; what is installed does not change under a running program."""
+    """Cached: what is installed does not change while a program runs."""
     for path in kernel_paths(folder).values():
         if path.is_file() and (library := load_library(path)) is not None:
             return NativeSteps(library)

@@ -12,9 +12,9 @@ _WORDS_IN_A_GROUP = 256
 
 
 def word_groups(rows: Tensor) -> tuple[Tensor, list[tuple[Tensor, int]]]:
-    """Words by rising length: their order, and groups of rows each with its longest word's length.
+    """Words by increasing length: their order, and groups of rows, each with its longest length.
 
-    Past its word a row repeats its last id.
+    After its word a row repeats its last id.
     """
     padding = (rows == rows[:, -1:]).flip(1).cumprod(1).sum(1)  # (W,)
     lengths = rows.shape[1] - padding
@@ -28,7 +28,7 @@ def max_convolution(
 ) -> Tensor:
     """max over windows of (conv(embed[rows]) + bias), words in the order of the groups: (W, F).
 
-    weight (F, E, k). One window of nothing but padding stays, for it may be the largest.
+    weight (F, E, k). One window of padding stays, because it may be the largest.
     """
     width = weight.shape[2]
     cut = [rows[:, : min(rows.shape[1], longest + width)] for rows, longest in groups]
@@ -52,7 +52,7 @@ class _MaxConvolution(torch.autograd.Function):
         embed, weight, *rest = ctx.saved_tensors
         groups, places = rest[: len(rest) // 2], rest[len(rest) // 2 :]
         width, n_filters = weight.shape[2], len(weight)
-        # What each character did at each offset of a winning window, for each filter.
+        # The gradient of each character at each offset of a winning window, for each filter.
         table = grad.new_zeros(width, len(embed), n_filters)  # (k, V, F)
         parts = grad.split([len(rows) for rows in groups])
         for rows, place, part in zip(groups, places, parts, strict=True):

@@ -1,4 +1,4 @@
-"""Sentences read from their end: positions that turn each row around within its own length."""
+"""Sentences read from their end: positions that reverse each row within its own length."""
 
 # B sentences, T words in the longest, D vector dim
 import torch

@@ -1,6 +1,6 @@
 """The RNN that tasks put on top of word vectors: torch's LSTM in both directions, with one dropout
-mask for all words of a sentence. Nothing is packed, for that misses torch's fast path: the backward
-LSTM reads each sentence mirrored within its own length, so padding always lies behind the words.
+mask for all words of a sentence. Nothing is packed, because that misses torch's fast path: the
+backward LSTM reads each sentence reversed within its own length, so padding is always last.
 """
 
 # B sentences, T words in the longest, D input dim, H hidden units of one direction

@@ -1,4 +1,4 @@
-"""ELMo's mix: γ Σ softmax(w)_j h_j, learnt by each task for itself."""
+"""ELMo's mix: γ Σ softmax(w)_j h_j, learned by each task."""
 
 # L layers, B sentences, T words, D vector dim
 from collections.abc import Sequence
@@ -37,16 +37,16 @@ class ScalarMix(nn.Module):
 
     def forward(self, layers: Tensor, mask: Tensor) -> Tensor:
         if self.layer_norm:
-            layers = torch.stack([_normalise(layer, mask, self.eps) for layer in layers])
+            layers = torch.stack([_normalize(layer, mask, self.eps) for layer in layers])
         return self.gamma * torch.einsum("l,lbtd->btd", self.weights, layers)  # (B, T, D)
 
     def penalty(self) -> Tensor:
-        """L2 on the weights before the softmax: pulls the mix towards the plain average."""
+        """L2 on the weights before the softmax: pulls the mix toward the plain average."""
         return self.l2 * self.scalars.square().sum()
 
 
-def _normalise(layer: Tensor, mask: Tensor, eps: float) -> Tensor:
-    """One mean and variance over every number of every real word in the batch, as the original."""
+def _normalize(layer: Tensor, mask: Tensor, eps: float) -> Tensor:
+    """One mean and variance over every number of every real word of the batch, as in AllenNLP."""
     keep = mask.unsqueeze(-1).to(layer.dtype)  # (B, T, 1)
     n = keep.sum().clamp(min=1) * layer.shape[-1]
     mean = (layer * keep).sum() / n

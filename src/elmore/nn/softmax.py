@@ -1,6 +1,6 @@
 """From a vector to the next word: over the whole vocabulary, over a sample of it, or in clusters.
-The losses work through their rows in slices and take the gradient on the way, so that the table of
-scores (rows × words) never exists whole.
+The losses process their rows in slices and compute the gradient in the same pass, so that the full
+table of scores (rows × words) is never in memory.
 """
 
 # N predictions, V words, K sampled words, P vector dim
@@ -46,7 +46,7 @@ SoftmaxConfig = Annotated[
 
 
 class Softmax(nn.Module):
-    """One row and one bias a word, shared by both directions; trained whole or by samples."""
+    """One row and one bias per word, shared by both directions; trained in full or by samples."""
 
     def __init__(self, n_words: int, dim: int, n_samples: int | None = None):
         super().__init__()
@@ -61,7 +61,7 @@ class Softmax(nn.Module):
 
     @classmethod
     def from_linear(cls, linear: nn.Linear, n_samples: int | None = None) -> "Softmax":
-        """Over the very numbers of `linear`."""
+        """Shares the numbers of `linear`."""
         softmax = cls(1, linear.in_features, n_samples)
         softmax.weight = nn.Parameter(linear.weight.data)
         softmax.bias = nn.Parameter(linear.bias.data.unsqueeze(1))
@@ -80,7 +80,7 @@ class Softmax(nn.Module):
         return self.n_samples is not None
 
     def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
-        """Σ -log p of h (N, P) at targets (N,); by samples where there are any."""
+        """Σ -log p of h (N, P) at targets (N,); by samples if `n_samples` is set."""
         if self.n_samples is None:
             loss: Tensor = _FullLoss.apply(h, self.weight, self.bias.squeeze(1), targets)  # type: ignore[no-untyped-call]
             return loss
@@ -89,7 +89,7 @@ class Softmax(nn.Module):
         return self.sampled_loss(h, targets, samples, tries)
 
     def sampled_loss(self, h: Tensor, targets: Tensor, samples: Tensor, tries: int) -> Tensor:
-        """Against explicit samples (K,), each score less the log of how often it is expected."""
+        """Against explicit samples (K,), each score minus the log of its expected count."""
         n_words, n = len(self.weight), len(targets)
         ids = torch.cat([targets, samples])  # (N + K,)
         rows = F.embedding(ids, self.weight, sparse=True)  # (N + K, P)
@@ -110,7 +110,7 @@ class Softmax(nn.Module):
 
 
 class AdaptiveSoftmax(nn.Module):
-    """torch's adaptive softmax behind the same two calls."""
+    """torch's adaptive softmax with the same two methods."""
 
     def __init__(self, n_words: int, dim: int, config: AdaptiveSoftmaxConfig):
         super().__init__()
@@ -146,8 +146,8 @@ def build_softmax(config: SoftmaxConfig, n_words: int, dim: int) -> Softmax | Ad
 
 
 def samples_of(config: FullSoftmaxConfig | SampledSoftmaxConfig, n_words: int) -> int | None:
-    """How many are drawn. None where nearly all would be: the rarest words are long in coming,
-    and the full softmax is exact for less."""
+    """How many are drawn. None if that is nearly all words: drawing the rarest takes long, and the
+    full softmax is exact and cheaper."""
     if isinstance(config, FullSoftmaxConfig) or config.n_samples >= n_words - 1:
         return None
     return config.n_samples
@@ -173,7 +173,7 @@ def log_uniform_sample(
 
 
 def log_expected_counts(ids: Tensor, n_words: int, tries: int) -> Tensor:
-    """log of the chance that a word is among the distinct ones after `tries` draws."""
+    """log of the probability that a word is among the distinct ones after `tries` draws."""
     k = ids.double()
     p = torch.log((k + 2) / (k + 1)) / math.log(n_words + 1)
     return torch.log(-torch.expm1(tries * torch.log1p(-p)))
@@ -256,7 +256,7 @@ class _SampledLoss(torch.autograd.Function):
 
 
 def _hits(targets: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a sample is the very word to be predicted: (prediction, sample) pairs."""
+    """Where a sample is the target itself: (prediction, sample) pairs."""
     ordered, column = samples.sort()
     place = torch.searchsorted(ordered, targets).clamp(max=len(ordered) - 1)
     hit = ordered[place] == targets

@@ -1,6 +1,6 @@
-"""Transformer ELMo's context: two stacks of pre-norm blocks, one that sees a word and what stands
-before it, one that sees a word and what follows. The second reads each sentence mirrored within
-its own length, so both are causal, padding always lies ahead of the words and no mask is built.
+"""Transformer ELMo's context: two stacks of pre-norm blocks, one that sees a word and the words
+before it, one that sees a word and the words after it. The second reads each sentence reversed
+within its own length, so both are causal, padding always comes last and no mask is needed.
 """
 
 # B sentences, T words, D input and output dim, F feed-forward dim, H heads
@@ -21,7 +21,7 @@ DIRECTIONS = 2
 
 
 class TransformerConfig(Frozen):
-    """The attending half of a Transformer ELMo. Defaults are AllenNLP's published model."""
+    """The context of a Transformer ELMo. Defaults are AllenNLP's published model."""
 
     kind: Literal["transformer"] = "transformer"
     dim: int = Field(default=512, ge=2)
@@ -31,7 +31,7 @@ class TransformerConfig(Frozen):
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On attention weights, inside the feed-forward and on what each block adds, in training."""
     input_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """On the word vectors once they have their positions, in training."""
+    """On the word vectors after positions are added, in training."""
     norm_eps: float = Field(default=1e-13, gt=0.0)
     """AllenNLP had 1e-6 until 0.9 and 1e-13 since; files do not say which."""
     max_positions: int = Field(default=5000, ge=3)
@@ -40,14 +40,16 @@ class TransformerConfig(Frozen):
     @model_validator(mode="after")
     def _fits(self) -> "TransformerConfig":
         if self.dim % self.n_heads:
-            raise ValueError(f"dim={self.dim} cannot be shared by n_heads={self.n_heads}")
+            raise ValueError(f"dim={self.dim} is not divisible by n_heads={self.n_heads}")
         if self.dim % 2:
-            raise ValueError(f"dim={self.dim}: positions are pairs of sine and cosine, so even")
+            raise ValueError(
+                f"dim={self.dim}: positions are pairs of sine and cosine, so it must be even"
+            )
         return self
 
 
 class Attention(nn.Module):
-    """Every position asks itself and the ones before it; one product gives q, k and v."""
+    """Each position attends to itself and those before it; one product gives q, k and v."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -102,7 +104,7 @@ class Stack(nn.Module):
 
 
 class BiTransformer(nn.Module):
-    """Both directions over sentences with positions; it remembers nothing between batches."""
+    """Both directions over sentences with positions; it has no state between batches."""
 
     positions: Tensor  # (max_positions, D)
 
@@ -111,7 +113,7 @@ class BiTransformer(nn.Module):
         self.config = config
         self.directions = nn.ModuleList(Stack(config) for _ in range(DIRECTIONS))
         self.input_dropout = Dropout(config.input_dropout)
-        # Kept with the weights: published tables are float32 angles, off by 1e-4 far out.
+        # Kept with the weights: published tables are of float32 angles, off by 1e-4 at the end.
         self.register_buffer("positions", sinusoids(config.max_positions, config.dim))
         self.reset_parameters()
 
@@ -123,7 +125,7 @@ class BiTransformer(nn.Module):
                     nn.init.xavier_uniform_(part)
 
     def forward(self, x: Tensor, lengths: Tensor, state: None = None) -> tuple[list[Tensor], None]:
-        """Sentences as they are written: x (B, T, D) -> (B, T, 2D) per layer, forward first."""
+        """Sentences in reading order: x (B, T, D) -> (B, T, 2D) per layer, forward first."""
         n_words = x.shape[1]
         if n_words > self.config.max_positions:
             raise InputError(

@@ -1,4 +1,4 @@
-"""The third way into a biLM, ELMoForManyLangs': a learnt vector of the whole word beside the one
+"""The third way into a biLM, ELMoForManyLangs': a learned vector of the whole word and one
 of its spelling, projected together. Models without word vectors have only the spelling.
 """
 
@@ -37,7 +37,7 @@ class WordCharConfig(Frozen):
 
 
 class WordChar(nn.Module):
-    """Rows are [word id,] character ids; the word's vector stands before its spelling's."""
+    """Rows are [word id,] character ids; the word's vector comes before its spelling's."""
 
     def __init__(self, config: WordCharConfig):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The other way into a biLM: one learnt vector per vocabulary word, no spelling."""
+"""The other way into a biLM: one learned vector per vocabulary word, no spelling."""
 
 # W words, D output dim
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Which sentences are computed together: those of like length, so that little is padding."""
+"""Which sentences are computed together: those of similar length, to keep padding small."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def batches_by_length(lengths: Sequence[int], max_words: int) -> Iterator[list[int]]:
-    """Places in `lengths`, longest first, cut where a padded batch would pass `max_words`.
+    """Positions in `lengths`, longest first, so that no padded batch exceeds `max_words`.
 
     Lengths count marks. A sentence longer than the budget is a batch of its own.
     """
@@ -20,7 +20,7 @@ def batches_by_length(lengths: Sequence[int], max_words: int) -> Iterator[list[i
 
 
 def windows(items: Iterable[tuple[T, int]], max_words: int, max_items: int) -> Iterator[list[T]]:
-    """Consecutive items in lists of at most about `max_words` words; an item comes with its own."""
+    """Consecutive items in lists of about `max_words` words; each comes with its word count."""
     window: list[T] = []
     n_words = 0
     for item, words in items:

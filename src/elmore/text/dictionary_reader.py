@@ -1,5 +1,5 @@
 """Words as rows of dictionary ids, the way ELMoForManyLangs spells them: Unicode characters between
-two marks, and in front the id of the word itself where a model knows whole words.
+two marks, and before them the id of the word if the model has word vectors.
 """
 
 # C characters in a row
@@ -66,10 +66,10 @@ class DictionaryReader(ReadsWords):
 
 
 def read_dictionary(path: Path, n_rows: int) -> dict[str, int]:
-    """`item<TAB>id` a line, each id a row of a table of `n_rows`."""
+    """`item<TAB>id` per line, each id a row of a table of `n_rows`."""
     ids: dict[str, int] = {}
     for number, line in enumerate(_text(path).split("\n"), start=1):
-        # A line of which stripping leaves one field is the one item that strips to nothing.
+        # Stripping removes one item itself, the ideographic space: then one field is left.
         fields = line.strip().split("\t")
         if fields == [""]:
             continue
@@ -79,7 +79,7 @@ def read_dictionary(path: Path, n_rows: int) -> dict[str, int]:
             )
         if len(fields[-1]) > 10 or int(fields[-1]) >= n_rows:
             raise FormatError(
-                f"{path}, line {number}: the id {fields[-1][:20]} is past the model's table of "
+                f"{path}, line {number}: the id {fields[-1][:20]} is outside the model's table of "
                 f"{n_rows:,} rows; expected the dictionary it was trained with."
             )
         ids[fields[0] if len(fields) == 2 else IDEOGRAPHIC_SPACE] = int(fields[-1])

@@ -47,7 +47,7 @@ class Reader(Protocol):
 
 
 class Speller(Reader, Protocol):
-    """A reader of words: each word is a row of integers, whatever sentence it stands in."""
+    """A reader of words: each word is a row of integers, the same in every sentence."""
 
     def spell(self, words: Sequence[str]) -> IntArray:
         """(n, C)."""
@@ -62,6 +62,17 @@ class WordBatch:
     lengths: IntArray  # (B,), marks included
 
 
+def index_words(sentences: Sequence[Words]) -> tuple[list[str], IntArray, IntArray]:
+    """Distinct words, marks first; every sentence with marks as an index into them; lengths."""
+    number = {SENTENCE_BEGIN: 0, SENTENCE_END: 1}
+    lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
+    index = np.zeros((len(sentences), lengths.max(initial=2)), dtype=np.int64)  # (B, T)
+    for ids, words in zip(index, sentences, strict=True):
+        ids[1 : len(words) + 1] = [number.setdefault(word, len(number)) for word in words]
+        ids[len(words) + 1] = number[SENTENCE_END]
+    return list(number), index, lengths
+
+
 class ReadsWords:
     """What all spellers share: sentences between two marks, each distinct word spelled once."""
 
@@ -70,16 +81,14 @@ class ReadsWords:
 
     def read(self, inputs: Sequence[Input]) -> WordBatch:
         """Wrap each sentence in `<S>` … `</S>`."""
-        row_of = {SENTENCE_BEGIN: 0, SENTENCE_END: 1}
-        lengths = np.array([self.length(words) for words in inputs], dtype=np.int64)
-        index = np.zeros((len(inputs), lengths.max(initial=2)), dtype=np.int64)  # (B, T)
-        for ids, words in zip(index, inputs, strict=True):
-            assert not isinstance(words, Pair)  # `length` has refused it
-            ids[1 : len(words) + 1] = [row_of.setdefault(word, len(row_of)) for word in words]
-            ids[len(words) + 1] = row_of[SENTENCE_END]
-        return WordBatch(spelled=self.spell(list(row_of)), index=index, lengths=lengths)
+        distinct, index, lengths = index_words([_one_text(item) for item in inputs])
+        return WordBatch(spelled=self.spell(distinct), index=index, lengths=lengths)
 
     def length(self, item: Input) -> int:
-        if isinstance(item, Pair):
-            raise InputError("This model reads one text at a time, not a pair.")
-        return len(item) + 2
+        return len(_one_text(item)) + 2
+
+
+def _one_text(item: Input) -> Words:
+    if isinstance(item, Pair):
+        raise InputError("This model reads one text at a time, not a pair.")
+    return item

@@ -1,5 +1,5 @@
 """A paragraph to sentences, by a few rules over its words: a final mark ends a sentence, with the
-quotes and brackets that close right behind it, unless what follows carries the sentence on.
+quotes and brackets that close right after it, unless the next words continue the sentence.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def _is_mark(word: str) -> bool:
 
 
 def _may_end(word: str) -> bool:
-    """False for titles and initials: a name follows, though it has a capital."""
+    """False for titles and initials: the capital after them is a name."""
     return _is_mark(word) or (len(word) > 2 and word[:-1] not in TITLES)
 
 
@@ -52,7 +52,7 @@ def _end_of_mark(tokens: Sequence[Token], at: int) -> int:
 
 
 def _breaks(tokens: Sequence[Token], at: int, end: int) -> bool:
-    """Whether a new sentence starts at `end`, behind the final mark that starts at `at`."""
+    """Whether a new sentence starts at `end`, after the final mark that starts at `at`."""
     marks = [token.text for token in tokens[at:end] if _is_mark(token.text)]
     if end == len(tokens) or any(mark[0] in ENDS_ALWAYS for mark in marks):
         return True

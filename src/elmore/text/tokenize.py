@@ -1,6 +1,6 @@
-"""Raw text to words, the Penn Treebank's way: clitics, quotes and final periods stand alone,
-abbreviations, numbers, links and emoji stay whole. The text is never changed: a token is a
-slice of it, and no character but white space is lost. Time is linear in the text, any text.
+"""Raw text to words as in the Penn Treebank: clitics, quotes and final periods are separate words;
+abbreviations, numbers, links and emoji stay whole. The text is never changed: a token is a slice
+of it, and only white space is dropped. Time is linear in the length of any text.
 """
 
 import re
@@ -28,11 +28,11 @@ ABBREVIATIONS = TITLES | frozenset(
     "etc Etc al ibid Ibid ed eds Eds trans approx est incl excl misc avg "
     "oz lb lbs ft sq hr hrs usw bzw evtl ggf inkl zzgl geb gest sog Str Abs pág núm".split()
 )
-# Ordinary words too, so abbreviations only with a number or a comma behind: "No. 5", "no."
+# Also ordinary words, so abbreviations only before a number or a comma: "No. 5", "no."
 AMBIGUOUS = frozenset(
     "No no Nos nos Art art fig Sat Sun Wed Mass Ill Wash Miss Ind Op op Sec sec Ch ch".split()
 )
-# A capital here says little of a name: "vitamin C. It helps", "in the U.S. The law".
+# These words are capitalized without being names: "vitamin C. It helps", "in the U.S. The law".
 STARTERS = frozenset(
     "A After All Also An And Another Any As At Because Before But By Each Even Every For From Had "
     "He Her Here His How However I If In Is It Its Let Many More Most My No Nor Not Now Of On Once "
@@ -44,7 +44,7 @@ STARTERS = frozenset(
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 HIRAGANA = "\u3041-\u3096\u309d-\u309f"
 KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-# jieba's time grows with the square of a run's length: longer runs are cut, which prose never has.
+# jieba's time is quadratic in the length of a run: longer runs, which prose never has, are cut.
 MAX_HAN = 128
 
 _UNSPACED = re.compile(f"[{HAN}{HIRAGANA}{KATAKANA}]")
@@ -52,7 +52,7 @@ _UNSPACED = re.compile(f"[{HAN}{HIRAGANA}{KATAKANA}]")
 CHAR = rf"[^\W_{HAN}{HIRAGANA}{KATAKANA}]"
 LETTER = rf"[^\W\d_{HAN}{HIRAGANA}{KATAKANA}]"
 
-# The rest of a link: its stops only with more behind them, its brackets only in pairs.
+# The rest of a link: its stops only with more after them, its brackets only in pairs.
 STOP = r".,;:!?'’‘*_~…"
 NEVER = rf"\s<>()\"“”«»\[\]{{}}|\u3000-\u303f\uff00-\uff0f\uff1a-\uff1f{HAN}{HIRAGANA}{KATAKANA}"
 LINK = rf"(?:[{STOP}]*+(?:[^{STOP}{NEVER}]|\([^{NEVER}]*+\)))++"
@@ -131,7 +131,7 @@ def _split_clitics(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _clitic_length(text: str, start: int, end: int) -> int:
-    """Characters of the clitic that ends here, 0 if none does or nothing would be left of it."""
+    """The length of the clitic that ends here, 0 if there is none or nothing is before it."""
     tail = text[max(start, end - 4) : end].lower().replace("’", "'")
     for length in (3, 2):
         if len(tail) > length and tail[-length:] in CLITICS:
@@ -174,7 +174,7 @@ def _segment(match: re.Match[str]) -> list[tuple[int, int]]:
         spans.append((start, start + len(word)))
         start += len(word)
     assert start == match.end("han"), "jieba must keep every character"
-    spans[-1] = (spans[-1][0], match.end())  # marks behind the run belong to its last word
+    spans[-1] = (spans[-1][0], match.end())  # marks after the run belong to its last word
     return spans
 
 
@@ -183,7 +183,7 @@ def _segmenter() -> _Segmenter:
     """jieba with its own dictionary, read straight from the package.
 
     Its usual start would log to stderr, and read and write a cache in the temporary folder,
-    which may be another user's or read-only; this way costs a second once, and neither.
+    which may be another user's or read-only. This way takes a second, once, and does neither.
     """
     try:
         with warnings.catch_warnings():
@@ -202,7 +202,7 @@ def _segmenter() -> _Segmenter:
 
 
 def _marks() -> str:
-    """The body of a character class of all that stays with the character before it."""
+    """A character class, without brackets, of all marks that belong to the character before."""
     codes = (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))
     ranges = [[0xAD, 0xAD], [0x200C, 0x200D], [0x2060, 0x2060]]  # soft hyphen and joiners
     for code in codes:
@@ -229,7 +229,7 @@ def _word(marks: str) -> str:
 def _unit_pattern() -> re.Pattern[str]:
     """One alternative per kind of unit, tried in order; the last takes any one character.
 
-    Each is possessive or bounded, so that no character is scanned more than some times.
+    Each is possessive or bounded, so that no character is scanned more than a few times.
     """
     marks = _marks()
     word = _word(marks)
@@ -254,7 +254,7 @@ def _unit_pattern() -> re.Pattern[str]:
         rf"(?:[A-Za-z]{{2,8}}+-)?+{acronym}(?:-{word})?+",
         r"Ph\.D\.?|[BMD]\.(?:Sc|Phil|Ed|Eng)\.?",
         r"[A-Za-z]/[A-Za-z](?![\w/])|[A-Za-z]\+\+",
-        # All other words; clitics and the period are split off outside, where lists are at hand.
+        # All other words; clitics and the period are split off by code that has the word lists.
         rf"(?P<word>{word})(?P<period>\.(?!\.))?+",
         rf"(?P<han>[{HAN}]{{1,{MAX_HAN}}}+)[{marks}]*+",
         rf"[{HIRAGANA}][{HIRAGANA}ー{marks}]*+|[{KATAKANA}][{KATAKANA}{marks}]*+",
@@ -262,9 +262,9 @@ def _unit_pattern() -> re.Pattern[str]:
         r"['’‘](?i:t)(?=(?i:is|was|were|will|would|wo|ain)\b|\s)",
         r"['’‘](?i:s|re|ve|ll|d|m|em|til|cause|bout|\d\ds?)(?![\w'’])",
         r"['’‘][nN]['’](?!\w)|''|’’|``",
-        # Emoji: flags, pictures joined to one, keys; faces of old.
+        # Emoji: flags, joined pictures, keys; old faces such as :-).
         rf"[\U0001f1e6-\U0001f1ff]{{2}}|{EMOJI}(?:\u200d{EMOJI})*+|[#*]\ufe0f?\u20e3",
         r"(?<!\S)[:;=][-^']?[()DPp](?!\w)",
         rf"[!?！？]++|{RUNS}|\S[{marks}]*+",
     ]
-    return re.compile(rf"(?!\s)(?:{'|'.join(units)})")  # the guard passes spaces by at once
+    return re.compile(rf"(?!\s)(?:{'|'.join(units)})")  # the guard skips spaces at once

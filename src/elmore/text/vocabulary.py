@@ -1,5 +1,5 @@
 """The words a model can predict (or, for word-input models, read), one id each.
-Order is by falling frequency after the three marks: the log-uniform sampler relies on it.
+They are in order of decreasing frequency after the three marks: the log-uniform sampler needs it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class Vocabulary:
         if missing:
             raise FormatError(
                 f"Vocabulary of {len(self.words)} words lacks {', '.join(missing)}; "
-                f"a vocabulary starts with {' '.join(MARKS)}, one word a line."
+                f"a vocabulary starts with {' '.join(MARKS)}, one word per line."
             )
         self.begin, self.end, self.unknown = (self.ids[mark] for mark in MARKS)
 
@@ -44,7 +44,7 @@ class Vocabulary:
     def from_counts(
         cls, counts: dict[str, int], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """The most frequent words; ties are settled by spelling, so a count has one vocabulary."""
+        """The most frequent words; ties are in alphabetical order, to be deterministic."""
         kept = [w for w, n in counts.items() if n >= min_count and w not in MARKS]
         kept.sort(key=lambda word: (-counts[word], word))
         room = None if max_size is None else max(0, max_size - len(MARKS))
@@ -52,7 +52,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """One word a line. AllenNLP's `tokens.txt` is understood too (`@@UNKNOWN@@` first)."""
+        """One word per line. AllenNLP's `tokens.txt` is read too (`@@UNKNOWN@@` first)."""
         words = list(_lines(path))
         if _ALLENNLP_UNKNOWN in words[:2]:
             words = [UNKNOWN if word == _ALLENNLP_UNKNOWN else word for word in words]
