@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from elmore.checkpoint.native import save_tensors
@@ -26,12 +25,10 @@ from elmore.tasks.saved import (
 )
 from elmore.tasks.task import Score
 from elmore.train.log import Log
-from elmore.train.loop import Objective, Progress
-from elmore.train.world import World
+from elmore.train.loop import Loop, Progress
 
 RATE_DROP = 0.5
 
-Optimizers = list[torch.optim.Optimizer]
 Report = Callable[["EpochReport"], None]
 
 
@@ -78,18 +75,16 @@ class EpochRecorder:
         epoch = (step - 1) // self.objective.n_batches + 1
         return f"Epoch {epoch}: the gradient is NaN or infinite; lower the learning rate (lr)."
 
-    def save(
-        self, progress: Progress, objective: Objective, optimizers: Optimizers, states: list[Any]
-    ) -> None:
+    def save(self, loop: Loop, states: list[Any]) -> None:
         """The checkpoint, then the log, then the report. Of older checkpoints the best stays."""
-        record = self.last = self._record(progress)
+        record = self.last = self._record(loop.progress)
         score, config = self.objective.score, self.objective.config
         newest, best = (epoch_folder(self.folder, n) for n in (record.epoch, record.best_epoch))
         newest.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(newest) as beside:
-            objective.save(beside)
+            loop.objective.save(beside)
             if not record.finished:
-                save_tensors(self._optimizer_state(optimizers), beside / TRAINING)
+                save_tensors(self._optimizer_state(loop), beside / TRAINING)
             text = record.model_dump_json(indent=1) + "\n"
             (beside / PROGRESS).write_text(text, encoding="utf-8")
         write_text(self.folder / BEST, f"{best.name}\n")
@@ -119,14 +114,14 @@ class EpochRecorder:
             finished=progress.fraction >= 1.0,
         )
 
-    def resume(self, objective: Objective, optimizers: Optimizers, world: World) -> Progress:
+    def resume(self, loop: Loop) -> Progress:
         newest, n = epochs(self.folder)[-1], self.objective.n_batches
         record = self.last = read_record(newest)
         # it may have been killed between the two
         write_text(self.folder / BEST, f"{epoch_folder(self.folder, record.best_epoch).name}\n")
         if not record.finished:
             load_weights(self.objective.model, newest)
-            self._restore_optimizer(optimizers, read_tensors(newest / TRAINING))
+            self._restore_optimizer(loop, read_tensors(newest / TRAINING))
         return Progress(
             step=record.epoch * n,
             seconds=record.seconds,
@@ -136,17 +131,17 @@ class EpochRecorder:
             drops=round(math.log(record.rate, RATE_DROP)),
         )
 
-    def _optimizer_state(self, optimizers: Optimizers) -> dict[str, Tensor]:
+    def _optimizer_state(self, loop: Loop) -> dict[str, Tensor]:
         """What AdamW remembers of each parameter, by the parameter's name."""
-        (adam,) = optimizers
+        (adam,) = loop.optimizers
         return {
             f"{name} {key}": value
             for name, parameter in self.objective.model.named_parameters()
             for key, value in adam.state.get(parameter, {}).items()
         }
 
-    def _restore_optimizer(self, optimizers: Optimizers, tensors: dict[str, Tensor]) -> None:
-        (adam,) = optimizers
+    def _restore_optimizer(self, loop: Loop, tensors: dict[str, Tensor]) -> None:
+        (adam,) = loop.optimizers
         parameters = dict(self.objective.model.named_parameters())
         for name, value in tensors.items():
             parameter, key = name.split(" ")

@@ -8,8 +8,7 @@ random numbers of each step, so that no state of a generator needs to be saved.
 import math
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -122,19 +121,11 @@ class Recorder(Protocol):
         """Means since the last report."""
 
     def validated(self, progress: Progress, figures: dict[str, float]) -> None: ...
-    def save(
-        self,
-        progress: Progress,
-        objective: Objective,
-        optimizers: list[torch.optim.Optimizer],
-        states: list[Any],
-    ) -> None:
+    def save(self, loop: "Loop", states: list[Any]) -> None:
         """A checkpoint, written atomically; `states` are those of the objective, by rank."""
 
-    def resume(
-        self, objective: Objective, optimizers: list[torch.optim.Optimizer], world: World
-    ) -> Progress:
-        """Restore the newest checkpoint."""
+    def resume(self, loop: "Loop") -> Progress:
+        """Restore objective and optimizers from the newest checkpoint."""
 
     def diverged(self, step: int) -> str:
         """The error message when the gradient of a step is NaN or infinite."""
@@ -157,7 +148,7 @@ class Loop:
         self.device = self.parameters[0].device
 
     def resume(self) -> None:
-        self.progress = self.recorder.resume(self.objective, self.optimizers, self.world)
+        self.progress = self.recorder.resume(self)
 
     @property
     def finished(self) -> bool:
@@ -169,7 +160,10 @@ class Loop:
         started, saved = time.monotonic() - progress.seconds, progress.seconds
         if self.world.first:
             self.recorder.start(progress.step)
-        with self._signals() as stop:
+        # A signal ends the run after the current step, a second one at once; without a checkpoint
+        # that could be written after any step, the first one does.
+        stop = StopSignals(second_at_once=True)
+        with nullcontext() if config.checkpoint_minutes is None else stop:
             while not self.finished:
                 told = self._step(stop)
                 progress.seconds = self._clock(started)
@@ -195,16 +189,6 @@ class Loop:
     def _clock(self, started: float) -> float:
         """Seconds, the same in all processes, because they must make the same decisions."""
         return self.world.mean(time.monotonic() - started, self.device)
-
-    @contextmanager
-    def _signals(self) -> Iterator[StopSignals]:
-        """A signal ends the run after the current step, a second one at once."""
-        stop = StopSignals(second_at_once=True)
-        if self.config.checkpoint_minutes is None:  # no checkpoint can be written now
-            yield stop
-            return
-        with stop:
-            yield stop
 
     def _step(self, stop: StopSignals) -> bool:
         """One update. Returns whether any process was asked to stop."""
@@ -308,7 +292,7 @@ class Loop:
         self.progress.fraction = self._fraction()
         states = self.world.gather(self.objective.state())
         if self.world.first:
-            self.recorder.save(self.progress, self.objective, self.optimizers, states)
+            self.recorder.save(self, states)
         self.world.wait()
 
 

@@ -18,8 +18,7 @@ import torch
 from elmore.errors import ConfigError, FormatError
 from elmore.files.atomic import atomic_file, atomic_folder
 from elmore.train.log import Log
-from elmore.train.loop import Objective, Progress
-from elmore.train.world import World
+from elmore.train.loop import Loop, Progress
 
 CHECKPOINTS = "checkpoints"
 _TRAINING = "training.pt"
@@ -62,24 +61,19 @@ class RunFolder:
             f"{self.folder} into another folder."
         )
 
-    def save(
-        self,
-        progress: Progress,
-        objective: Objective,
-        optimizers: list[torch.optim.Optimizer],
-        states: list[Any],
-    ) -> None:
-        """`checkpoints/step-N`, then old ones go."""
+    def save(self, loop: Loop, states: list[Any]) -> None:
+        """`checkpoints/step-N`; then older ones are removed."""
+        progress = loop.progress
         target = self.folder / CHECKPOINTS / _name(progress.step)
         target.parent.mkdir(parents=True, exist_ok=True)
         state = {
             "progress": {k: v for k, v in asdict(progress).items() if k not in _NOT_KEPT},
-            "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+            "optimizers": [optimizer.state_dict() for optimizer in loop.optimizers],
             "data": states,
         }
         if not target.exists():
             with atomic_folder(target) as beside:
-                objective.save(beside)
+                loop.objective.save(beside)
                 # through a Python file, which reports a full disk; torch.save by path does not
                 with (beside / _TRAINING).open("wb") as file:
                     torch.save(state, file)
@@ -98,11 +92,9 @@ class RunFolder:
             if old.name not in keep:
                 shutil.rmtree(old)
 
-    def resume(
-        self, objective: Objective, optimizers: list[torch.optim.Optimizer], world: World
-    ) -> Progress:
+    def resume(self, loop: Loop) -> Progress:
         """Everything but the model itself, whose weights the caller has read already."""
-        newest = checkpoints(self.folder)[-1]
+        newest, world = checkpoints(self.folder)[-1], loop.world
         state = _read_training(newest / _TRAINING)
         if len(state["data"]) != world.size:
             raise ConfigError(
@@ -112,9 +104,9 @@ class RunFolder:
         progress = Progress(**state["progress"])
         if world.first:
             self._name_best(progress)  # the run may have been killed between the two
-        for optimizer, kept in zip(optimizers, state["optimizers"], strict=True):
+        for optimizer, kept in zip(loop.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(kept)
-        objective.restore(state["data"][world.rank])
+        loop.objective.restore(state["data"][world.rank])
         return progress
 
 

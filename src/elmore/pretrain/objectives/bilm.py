@@ -32,7 +32,7 @@ from elmore.pretrain.config import PretrainConfig, Run
 from elmore.pretrain.counts import Counts
 from elmore.pretrain.evaluate import Perplexity, perplexity
 from elmore.pretrain.objectives.bilm_start import VOCABULARY, choose_vocabulary, start_bilm
-from elmore.pretrain.objectives.softmax_start import remove_static_start, write_static_start
+from elmore.pretrain.objectives.softmax_start import START, write_static_start
 from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
@@ -52,7 +52,7 @@ def prepare(
     """vocab.txt, and the vectors that were counted if the softmax starts from them."""
     words = choose_vocabulary(config, counts, vocabulary, source)
     folder.mkdir(parents=True, exist_ok=True)
-    remove_static_start(folder)  # of a run that was begun and never got anywhere
+    (folder / START).unlink(missing_ok=True)  # of a run that ended before its first checkpoint
     with atomic_file(folder / VOCABULARY) as path:
         path.write_text("".join(words.lines()), encoding="utf-8")
     if config.softmax_start == "static" and source is None:

@@ -54,10 +54,6 @@ def write_static_start(
         save_file({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
 
 
-def remove_static_start(folder: Path) -> None:
-    (folder / START).unlink(missing_ok=True)
-
-
 def start_from_counts(model: BiLM, softmax: Softmax | AdaptiveSoftmax, folder: Path) -> None:
     """What `write_static_start` has counted becomes the softmax, and the words' own vectors."""
     counted = load_file(folder / START)
