@@ -44,9 +44,11 @@ def test_a_model_is_described(tiny_model: Path, capsys: pytest.CaptureFixture[st
     assert main(["doctor", str(tiny_model)]) == 0
     said = table(capsys)
     assert said["format"] == "native"
-    assert said["input"] == ("characters, 50 a word at most, filters 1x4 2x6 3x5 (relu), 1 highway")
+    assert said["input"] == (
+        "characters, at most 50 per word, filters 1x4 2x6 3x5 (relu), 1 highway"
+    )
     assert said["context"] == (
-        "LSTM, 2 layers, 12 cells, 8 a direction, cell clip 3.0, projection clip 3.0, "
+        "LSTM, 2 layers, 12 cells, 8 per direction, cell clip 3.0, projection clip 3.0, "
         "skip connections"
     )
     assert (said["dim"], said["layers"][0]) == ("16", "3")
@@ -78,14 +80,14 @@ def test_the_published_model_has_its_published_number_of_parameters():
 def test_words_beside_their_spelling_are_described():
     characters = CharCNNConfig(n_characters=999, filters=((1, 4),), dim=4, project=False)
     said = doctor._input(WordCharConfig(characters=characters, n_words=1000, word_dim=3))
-    assert said.startswith("words, a table of 1,000, and characters, 50 a word")
+    assert said.startswith("words, a table of 1,000, and characters, at most 50 per word")
     said = doctor._input(WordCharConfig(characters=characters))
-    assert said.startswith("characters, 50 a word")
+    assert said.startswith("characters, at most 50 per word")
 
 
 def test_a_transformer_is_described():
     said = doctor._context(TransformerConfig(dim=16, n_heads=4, ff_dim=32, n_layers=3))
-    assert said == "Transformer, 3 layers, 4 heads, 16 a direction, feed-forward 32"
+    assert said == "Transformer, 3 layers, 4 heads, 16 per direction, feed-forward 32"
 
 
 def test_a_model_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]):

@@ -219,7 +219,7 @@ def test_bytes_that_are_not_utf8_are_told_with_file_and_line_or_replaced(
     bad, output = tmp_path / "bad.txt", tmp_path / "a.jsonl"
     bad.write_bytes(b"fine\nnot \xff fine\n")
     line = refused(capsys, bad, output, "--model", tiny_model)
-    assert f"{bad}, line 2: not UTF-8 (byte 0xff at place 4)" in line
+    assert f"{bad}, line 2: not UTF-8 (byte 0xff at position 4)" in line
     assert not output.exists()
     assert embed(bad, output, "--model", tiny_model, "--errors", "replace") == 0
     assert json.loads(output.read_text().splitlines()[1])["words"] == ["not", "\ufffd", "fine"]
@@ -261,4 +261,4 @@ def test_a_sentence_too_long_to_be_a_key_of_npz_is_told(
     text.write_text("x" * 70_000 + "\n")
     command = ["embed", str(text), str(tmp_path / "out.npz"), "--model", str(tiny_model)]
     assert main([*command, "--use-sentence-keys", "--quiet"]) == 2
-    assert "leave --use-sentence-keys out" in capsys.readouterr().err
+    assert "remove --use-sentence-keys" in capsys.readouterr().err

@@ -47,7 +47,7 @@ SAID: dict[Maker, list[str]] = {
         "8 words",
         "softmax there",
     ],
-    task: ["allennlp in an archive", "learnt mix weights 0.", "note The archive lacks"],
+    task: ["allennlp in an archive", "learned mix weights 0.", "note The archive lacks"],
     bilm_tf: ["bilm-tf", "model.ckpt-7.data-00000-of-00001", "vocabulary missing", "there"],
     manylangs: ["manylangs in an archive", "words, a table of 7, and characters", "missing"],
 }

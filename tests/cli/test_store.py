@@ -69,7 +69,7 @@ def test_info_says_what_is_there_and_what_is_saved(
     assert lines["sentences"] == "22"
     assert lines["words"] == "106"
     assert lines["keeps"] == "layers 0, 1, 2"
-    assert "bytes a word" in lines["on"]
+    assert "bytes per word" in lines["on"]
     assert "times as much" in lines["full"]
 
 
@@ -109,7 +109,7 @@ def test_plan_counts_distinct_sentences_and_computes_nothing(
     assert any(line.startswith("one layer, average or mix   int8") for line in lines)
 
 
-def test_a_projection_is_learnt_from_the_text(text: Path, tmp_path: Path, tiny_model: Path):
+def test_a_projection_is_learned_from_the_text(text: Path, tmp_path: Path, tiny_model: Path):
     fill = ["fill", text, tmp_path / "s", "--model", tiny_model, "--quiet"]
     assert run(*fill, "--keep", "pca:10") == 0
     store = Store.open(tmp_path / "s")
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
     for command, said in (
         ([*fill, "--keep", "average"], "it keeps layers 0, 1, 2, not average"),
         ([*fill, "--precision", "int8"], "its precision is float32, not int8"),
-        (["fill", text, filled, "--model", other], "holds vectors of the model"),
+        (["fill", text, filled, "--model", other], "contains vectors of the model"),
         ([*new, "--keep", "best"], "keep is 'best'"),
         ([*new, "--keep", "pca:x"], "keep is 'pca:x'"),
         ([*new, "--keep", "pca:100000"], "A projection to 100000"),
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
         (["fill", tmp_path / "no.txt", filled, "--model", tiny_model], "no such file"),
         (["fill", "-", tmp_path / "new", "--model", tiny_model, "--keep", "pca:4"], "not -"),
         (["info", tmp_path], "not a store"),
-        (["export", filled, tmp_path / "a.csv"], "names no format"),
+        (["export", filled, tmp_path / "a.csv"], "unknown ending"),
         (["nothing"], "nothing"),
     ):
         assert said in refused(capsys, *command)

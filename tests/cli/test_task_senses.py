@@ -34,7 +34,7 @@ def test_senses_of_every_layer_and_rule_in_one_table(
     written = tmp_path / "wsd.json"
     assert evaluate("wsd", "--encoder", tiny_model, *senses, "--json", written) == 0
     out, err = capsys.readouterr()
-    assert err.startswith("1 instances have a lemma that SemCor has not")
+    assert err.startswith("1 instances have a lemma that is not in SemCor")
     table = json.loads(written.read_text())
     assert [row["vectors"] for row in table] == [
         "first sense", *(name for name in ("layer 0", "layer 1", "layer 2", "average")

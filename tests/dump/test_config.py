@@ -19,7 +19,7 @@ def test_an_unreadable_choice_of_layers_is_refused(choice: str):
     [
         ({"resume": True, "format": "npz"}, "npz dump cannot be resumed"),
         ({"resume": True, "format": "jsonl"}, "jsonl dump cannot be resumed"),
-        ({"resume": True, "stateful": True}, "state is not kept"),
+        ({"resume": True, "stateful": True}, "state is not saved"),
         ({"use_sentence_keys": True, "format": "jsonl"}, "no keys"),
         ({"batch_words": 0}, "batch_words is 0"),
         ({"batch_sentences": -1}, "batch_sentences is -1"),

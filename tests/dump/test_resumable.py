@@ -51,7 +51,7 @@ def stopping(lines: Iterable[str], after: int, error: BaseException) -> Iterator
 def stop(embedder: Embedder, target: Path, after: int, config: DumpConfig = CONFIG) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         dump(embedder, stopping(FEW, after, KeyboardInterrupt(2)), target, config)
-    assert "go on with --resume" in caught.value.__notes__[0]
+    assert "continue with --resume" in caught.value.__notes__[0]
     assert not target.exists()
     assert (target.parent / f"{target.name}.partial" / "run.json").exists()
 
@@ -162,7 +162,7 @@ def test_other_settings_are_refused(
 def test_another_model_is_refused(tiny_embedder: Embedder, tmp_path: Path):
     stop(tiny_embedder, tmp_path / "a.hdf5", 60)
     other = Embedder.load(make(tmp_path / "other", seed=1).weights, device="cpu")
-    with pytest.raises(InputError, match="the model was another one"):
+    with pytest.raises(InputError, match="the model has changed"):
         dump(other, FEW, tmp_path / "a.hdf5", RESUME)
 
 

@@ -96,7 +96,7 @@ def test_corrupt_data_is_named_by_line(tmp_path: Path, ending: str):
     path.write_bytes(damaged)
     assert f"{path}, line " in complaint(path)
     # Half a deflate stream may still give letters, wrong ones: its checksum is what notices.
-    with pytest.raises(InputError, match=r"line \d+: the compressed data ends or breaks here"):
+    with pytest.raises(InputError, match=r"line \d+: the compressed data ends or is damaged here"):
         list(read_lines(path, errors="replace"))
 
 
@@ -110,7 +110,7 @@ def test_a_plain_file_with_a_compressed_name(tmp_path: Path, ending: str):
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_bytes_that_are_not_utf8_are_named_by_line_and_place(tmp_path: Path, ending: str):
     path = write(tmp_path, b"fine\nna\xefve\n", ending)
-    assert f"{path}, line 2: not UTF-8 (byte 0xef at place 2)" in complaint(path)
+    assert f"{path}, line 2: not UTF-8 (byte 0xef at position 2)" in complaint(path)
     assert list(read_lines(path, errors="replace")) == ["fine", "na\ufffdve"]
 
 

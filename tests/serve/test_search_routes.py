@@ -145,7 +145,7 @@ def test_a_server_without_index_says_so(tiny_embedder: Embedder):
 
 def test_an_index_of_another_model_is_refused(index: Index, tmp_path: Path):
     other = Embedder.load(make(tmp_path / "other", seed=1).weights, device="cpu")
-    with pytest.raises(InputError, match="holds vectors of the model"):
+    with pytest.raises(InputError, match="contains vectors of the model"):
         create_app(other, index=index)
 
 

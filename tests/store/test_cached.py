@@ -96,7 +96,7 @@ def test_another_models_store_is_refused(tmp_path: Path, tiny_embedder: Embedder
 
 
 def test_state_cannot_be_stored(cached: CachedEmbedder):
-    with pytest.raises(ConfigError, match="depend on what was read before"):
+    with pytest.raises(ConfigError, match="depend on earlier sentences"):
         cached.stateful()
 
 

@@ -79,7 +79,7 @@ def test_other_kinds_are_refused_by_name(tmp_path: Path):
     ):
         with pytest.raises(InputError, match=said):
             merge([one, other], tmp_path / "whole")
-        with pytest.raises(InputError, match="only stores of one kind"):
+        with pytest.raises(InputError, match="only stores with the same settings"):
             merge([one], other)
     assert not (tmp_path / "whole").exists()
     with pytest.raises(InputError, match="No stores"):

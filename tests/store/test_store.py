@@ -174,7 +174,7 @@ def test_vectors_made_elsewhere_can_be_added(tmp_path: Path):
     assert store.add(made + made) == 8
     assert store.add(made) == 0
     np.testing.assert_array_equal(store[sentences(8)[3]].layers, wave(sentences(8)[3]))
-    with pytest.raises(InputError, match=r"2 layers × 8 were given .* 3 × 8"):
+    with pytest.raises(InputError, match=r"2 layers × 8, but .* 3 × 8"):
         store.add([Embedding(["new"], np.zeros((2, 1, 8), np.float32))])
 
 
@@ -214,9 +214,7 @@ def test_an_interruption_keeps_what_was_computed(tmp_path: Path):
 
     with pytest.raises(KeyboardInterrupt) as caught:
         store.fill(interrupted())
-    assert caught.value.__notes__ == [
-        "20 sentences were added and are kept: run it again to go on."
-    ]
+    assert caught.value.__notes__ == ["20 sentences were added; run it again to continue."]
     assert len(store) == len(Store.open(tmp_path / "s")) == 20
 
 
@@ -282,7 +280,7 @@ def test_opening_many_sentences_reads_next_to_nothing(tmp_path: Path):
 def test_as_many_vectors_as_words_are_asked_for(tmp_path: Path, tiny_embedder: Embedder):
     store = Store.create(tmp_path / "s", tiny_embedder)
     (found,) = tiny_embedder.embed([["My", "bank"]])
-    with pytest.raises(InputError, match="2 words with 1 vectors a layer"):
+    with pytest.raises(InputError, match="2 words with 1 vectors per layer"):
         store.add([Embedding(found.words, found.layers[:, :1], None)])
 
 

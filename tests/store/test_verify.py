@@ -97,7 +97,7 @@ def test_a_flipped_byte_of_the_index_loses_a_sentence_and_is_named(folder: Path)
         store = Store.open(folder)
         (damage,) = store.verify().damages
         assert damage.file == path.name
-        assert "does not lead to 1 sentence" in str(damage)
+        assert "does not find 1 sentence" in str(damage)
         assert readable(store) == N - 1
         flip(path, int(slot) * 8 + 6)
     path.unlink()

@@ -11,8 +11,6 @@ from elmore.cli.task import EpochBar, Name, configured
 
 if TYPE_CHECKING:
     from elmore.tasks.compare.compare import CompareProgress
-    from elmore.tasks.compare.trials import CompareConfig
-    from elmore.tasks.fit_config import FitConfig
 
 SOME_FAILED = 1
 
@@ -38,11 +36,28 @@ def compare(
 ) -> None:
     """Train with every encoder and several seeds. If it stops, run it again to continue; two
     running at once share the work."""
+    from pydantic import ValidationError
+
+    from elmore.config import one_line
+    from elmore.errors import ConfigError
     from elmore.tasks.compare.compare import compare as run
     from elmore.tasks.compare.results_folder import PAGE
+    from elmore.tasks.compare.trials import CompareConfig
 
-    fit = configured(name, settings or [], epochs, fine_tune)
-    config = _config(name, fit, encoders, (train, dev, test), fractions, seeds)
+    given = {
+        "task": name,
+        "fit": configured(name, settings or [], epochs, fine_tune),
+        "train": train,
+        "dev": dev,
+        "test": test,
+        "encoders": [part.strip() for part in encoders.split(",")],
+        "fractions": [part.strip() for part in fractions.split(",")],
+        "seeds": seeds,
+    }
+    try:
+        config = CompareConfig.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"{one_line(error)}.") from None
     with EpochBar(quiet, if_stopped="Run it again to continue.") as bar:
         report = run(config, output, cache=cache, tell=lambda now: _tell(bar, now))
     for note in report.notes if not quiet else ():
@@ -58,37 +73,6 @@ def compare(
         print(f"elmore: {where}: {failed.error}", file=sys.stderr)
     if failures:
         raise typer.Exit(SOME_FAILED)
-
-
-def _config(
-    name: str,
-    fit: "FitConfig",
-    encoders: str,
-    files: tuple[Path, Path, Path],
-    fractions: str,
-    seeds: int,
-) -> "CompareConfig":
-    from pydantic import ValidationError
-
-    from elmore.config import one_line
-    from elmore.errors import ConfigError
-    from elmore.tasks.compare.trials import CompareConfig
-
-    train, dev, test = files
-    given = {
-        "task": name,
-        "fit": fit,
-        "train": train,
-        "dev": dev,
-        "test": test,
-        "encoders": [part.strip() for part in encoders.split(",")],
-        "fractions": [part.strip() for part in fractions.split(",")],
-        "seeds": seeds,
-    }
-    try:
-        return CompareConfig.model_validate(given)
-    except ValidationError as error:
-        raise ConfigError(f"{one_line(error)}.") from None
 
 
 def _tell(bar: EpochBar, now: "CompareProgress") -> None:

@@ -1,5 +1,5 @@
-"""Uses as lines of a terminal, the word in the middle and as much of its sentence as there is room
-for. Widths are those of the screen: a Chinese character takes two places.
+"""Uses as lines of a terminal: the word in the middle, and as much of its sentence as fits. Widths
+are columns of the terminal: a Chinese character takes two.
 """
 
 import re
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from elmore.uses.use import Use
 
 _CUT = "…"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # a corpus is not to move the cursor
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # text from a corpus must not move the cursor
 
 
 def line(use: "Use", width: int) -> Text:
-    """`width` places wide, the word highlighted and always beginning at the same place."""
+    """`width` columns wide; the word is highlighted and always starts in the same column."""
     left_room = (width * 9) // 20
     left = _last(shown(use.words[: use.position]), left_room - 1)
     word = _first(shown([use.word]), width - left_room - 1)  # and a space
@@ -29,7 +29,7 @@ def line(use: "Use", width: int) -> Text:
 
 
 def layer_of(value: str) -> "Layer":
-    """mix, a number, or weights with commas between them."""
+    """mix, a number, or weights separated by commas."""
     if value == "mix":
         return "mix"
     try:

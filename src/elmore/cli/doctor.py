@@ -1,6 +1,4 @@
-"""`elmore doctor`: what is installed here, or what a model is. The answers are small named types;
-the command only prints them.
-"""
+"""`elmore doctor`: show what is installed, or describe a model."""
 
 import sys
 from dataclasses import dataclass
@@ -37,20 +35,8 @@ _SHORT = 12  # characters of a fingerprint that tell models apart
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Environment:
-    """What elmore would run on."""
-
-    versions: dict[str, str]
-    threads: int
-    engine: str
-    cuda: str | None
-    extras: dict[str, bool]
-    models: list[str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSummary:
-    """What a model is made of."""
+    """The parts of a model."""
 
     format: str
     files: list[Path]
@@ -68,33 +54,38 @@ class ModelSummary:
 
 def doctor(
     source: Annotated[
-        str | None, typer.Argument(help="A model; without one, this machine is described.")
+        str | None, typer.Argument(help="A model; without one, describe this machine.")
     ] = None,
     options: OptionsFile = None,
 ) -> None:
     """Show what is installed, or describe a model."""
-    lines = environment_lines(environment()) if source is None else None
-    for name, value in lines or model_lines(examine(source or "", options)):
+    lines = environment_lines() if source is None else model_lines(examine(source, options))
+    for name, value in lines:
         print(f"{name:<15}{value}")
 
 
-def environment() -> Environment:
-    """Look at this machine."""
+def environment_lines() -> list[tuple[str, str]]:
+    """What elmore runs on."""
     import torch
 
     from elmore.checkpoint.sources import shipped_names
     from elmore.engine.runner import describe
 
-    python = ".".join(str(number) for number in sys.version_info[:3])
-    packages = {name: version(name) for name in ("torch", "numpy", "h5py")}
-    return Environment(
-        versions={"elmore": __version__, "Python": python, **packages},
-        threads=torch.get_num_threads(),
-        engine=describe(),
-        cuda=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        extras={extra: find_spec(module) is not None for extra, module in EXTRAS.items()},
-        models=shipped_names(),
-    )
+    extras = [
+        (f"[{extra}]", "installed" if find_spec(module) else f"missing: pip install {package!r}")
+        for extra, module in EXTRAS.items()
+        for package in [f"elmore[{extra}]"]
+    ]
+    return [
+        ("elmore", __version__),
+        ("Python", ".".join(str(number) for number in sys.version_info[:3])),
+        *((name, version(name)) for name in ("torch", "numpy", "h5py")),
+        ("threads", str(torch.get_num_threads())),
+        ("engine", describe()),
+        ("CUDA", torch.cuda.get_device_name() if torch.cuda.is_available() else "none"),
+        *extras,
+        ("models", ", ".join(shipped_names()) or "none shipped"),
+    ]
 
 
 def examine(source: str, options: Path | None = None) -> ModelSummary:
@@ -104,7 +95,7 @@ def examine(source: str, options: Path | None = None) -> ModelSummary:
 
     given = find_source(source, options)
     with open_source(source, options) as found:
-        inside = found.format in ("allennlp", "bilm-tf")  # elsewhere its file is enough to see
+        inside = found.format in ("allennlp", "bilm-tf")  # elsewhere the softmax is its own file
         checkpoint, files = read_source(found, heads=inside), _files(given)
         parts = [found.softmax, *_files(found)]
     config, packed = bilm_of(checkpoint).config, " in an archive" if given != found else ""
@@ -120,23 +111,8 @@ def examine(source: str, options: Path | None = None) -> ModelSummary:
         has_softmax=SOFTMAX in checkpoint.heads or any(p and SOFTMAX in p.name for p in parts),
         mixes=[_mix(mix) for mix in checkpoint.mixes],
         notes=list(checkpoint.notes),
-        fingerprint=_fingerprint(checkpoint),
+        fingerprint=None if checkpoint.reader is None else checkpoint.fingerprint(),
     )
-
-
-def environment_lines(found: Environment) -> list[tuple[str, str]]:
-    extras = [
-        (f"[{name}]", "installed" if there else f"missing: pip install 'elmore[{name}]'")
-        for name, there in found.extras.items()
-    ]
-    return [
-        *found.versions.items(),
-        ("threads", str(found.threads)),
-        ("engine", found.engine),
-        ("CUDA", found.cuda or "none"),
-        *extras,
-        ("models", ", ".join(found.models) or "none shipped"),
-    ]
 
 
 def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
@@ -146,12 +122,12 @@ def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
         *(("file", f"{path} ({path.stat().st_size:,} bytes)") for path in found.files),
         ("input", found.input),
         ("context", found.context),
-        ("layers", f"{found.n_layers}, the context-free one counted"),
+        ("layers", f"{found.n_layers}, including the context-free one"),
         ("dim", str(found.dim)),
         ("parameters", f"{found.parameters:,}"),
         ("vocabulary", words),
         ("softmax", "there" if found.has_softmax else "missing"),
-        *(("learnt mix", mix) for mix in found.mixes),
+        *(("learned mix", mix) for mix in found.mixes),
         *(("note", note) for note in found.notes),
         ("fingerprint", (found.fingerprint or "")[:_SHORT] or "none without the vocabulary"),
     ]
@@ -184,34 +160,28 @@ def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
         case "characters":
             filters = " ".join(f"{width}x{count}" for width, count in words.filters)
             return (
-                f"characters, {words.max_characters} a word at most, filters {filters} "
+                f"characters, at most {words.max_characters} per word, filters {filters} "
                 f"({words.activation}), {words.n_highway} highway"
             )
 
 
 def _context(context: "LSTMConfig | TransformerConfig") -> str:
     if context.kind == "transformer":
-        sizes = f"{context.dim} a direction, feed-forward {context.ff_dim}"
+        sizes = f"{context.dim} per direction, feed-forward {context.ff_dim}"
         return f"Transformer, {context.n_layers} layers, {context.n_heads} heads, {sizes}"
     clips = (
         f"cell clip {context.cell_clip or 'none'}, projection clip {context.proj_clip or 'none'}"
     )
-    sizes = f"{context.cell_dim} cells, {context.dim} a direction"
+    sizes = f"{context.cell_dim} cells, {context.dim} per direction"
     skip = "skip connections" if context.skip else "no skip connections"
     return f"LSTM, {context.n_layers} layers, {sizes}, {clips}, {skip}"
 
 
 def _parameters(checkpoint: "Checkpoint") -> int:
-    """As published: the row for "no word" of a character table was never learnt."""
+    """As published: without the padding row of a character table, which was never learned."""
     from elmore.checkpoint.bilm import bilm_of
     from elmore.nn.char_cnn import CharCNNConfig
 
     words = bilm_of(checkpoint).config.words
-    learnt = -words.char_dim if isinstance(words, CharCNNConfig) else 0
-    for tensor in checkpoint.model.parameters():
-        learnt += tensor.numel()
-    return learnt
-
-
-def _fingerprint(checkpoint: "Checkpoint") -> str | None:
-    return None if checkpoint.reader is None else checkpoint.fingerprint()
+    padding = words.char_dim if isinstance(words, CharCNNConfig) else 0
+    return sum(tensor.numel() for tensor in checkpoint.model.parameters()) - padding

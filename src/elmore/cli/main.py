@@ -97,31 +97,22 @@ def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
     """Print the error in one line, unless it was shown already; a bug is raised again."""
     match error:
         case BrokenPipeError():
-            # The reader has gone; what Python would flush at its end goes nowhere.
+            # Nobody reads stdout any more: discard what Python flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
         case KeyboardInterrupt():
-            _say(_one_line("stopped.", error), quiet)
-            return 128 + (error.args[0] if error.args else signal.SIGINT)
-        case ElmoreError():
-            _say(_one_line(str(error), error), quiet)
+            message = "stopped."
         case OSError(filename=str(path), strerror=str(reason)):
-            _say(_one_line(f"{path}: {reason}.", error), quiet)
-        case OSError():
-            _say(_one_line(str(error), error), quiet)
+            message = f"{path}: {reason}."
+        case ElmoreError() | OSError():
+            message = str(error)
         case _ if hasattr(error, "format_message"):  # click's usage errors
-            _say(
-                _one_line(f"{error.format_message().rstrip('.')}. See elmore --help.", error), quiet
-            )
+            message = f"{error.format_message().rstrip('.')}. See elmore --help."
         case _:
             raise error
-    return FAILED
-
-
-def _say(line: str, quiet: bool) -> None:
     if not quiet:
+        line = " ".join(" ".join([message, *getattr(error, "__notes__", [])]).split())
         print(f"elmore: {line}", file=sys.stderr)
-
-
-def _one_line(message: str, error: BaseException) -> str:
-    return " ".join(" ".join([message, *getattr(error, "__notes__", [])]).split())
+    if isinstance(error, KeyboardInterrupt):
+        return 128 + (error.args[0] if error.args else signal.SIGINT)
+    return FAILED

@@ -10,7 +10,7 @@ from elmore.errors import InputError
 if TYPE_CHECKING:
     from elmore.search.answers import Neighbor, StaticNeighbor
 
-_BESIDE = 22  # places for the static neighbours and the scores
+_BESIDE = 22  # columns for the static neighbors and the scores
 
 
 def neighbors(
@@ -41,7 +41,7 @@ def neighbors(
     if model is not None:
         source = source.model_copy(update={"name": model})
     if not source.name:
-        raise InputError(f"{folder}: it does not say where its model is; give --model.")
+        raise InputError(f"{folder}: does not name its model; add --model.")
     embedder = Embedder.load(source.name, options=source.options, precision=source.precision)
     index = Index.open(folder, embedder)
     near = index.neighbors(found, found.index(word), k, layer=chosen, same_word=not all_words)

@@ -36,7 +36,6 @@ _PROJECTION = "pca:"
 _SAMPLE_WORDS = 20_000
 _SHOWN_DAMAGES = 20
 
-
 Folder = Annotated[Path, typer.Argument(help="The folder of the store.")]
 
 
@@ -102,7 +101,7 @@ def info(folder: Folder) -> None:
         ("sentences", f"{len(found):,}"),
         ("words", f"{manifest.words:,}"),
         ("shards", f"{len(manifest.shards):,}"),
-        ("on disk", f"{_size(on_disk)}, {on_disk / max(1, manifest.words):,.1f} bytes a word"),
+        ("on disk", f"{_size(on_disk)}, {on_disk / max(1, manifest.words):,.1f} bytes per word"),
         ("full float32", f"{_size(full)}, {full / max(1, on_disk):,.1f} times as much"),
     ]
     for name, value in rows:
@@ -124,7 +123,7 @@ def verify(folder: Folder) -> None:
             f"{folder}: {verdict.damaged_sentences:,} of {verdict.sentences:,} sentences are "
             f"damaged; copy the others with `elmore store merge {folder} NEW`, then fill NEW."
         )
-    print(f"{verdict.sentences:,} sentences, {_size(verdict.bytes)}: all sound")
+    print(f"{verdict.sentences:,} sentences, {_size(verdict.bytes)}: all intact")
 
 
 @store.command()
@@ -190,13 +189,13 @@ def plan(
     whole = hdf5_bytes(counts, found.n_layers, found.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")
     print(f"{counts.distinct_sentences:,} sentences, {counts.distinct_words:,} words distinct")
-    print(f"\n{'keep':<28}{'precision':<11}{'bytes a word':>13}{'size':>12}{'smaller':>10}")
+    print(f"\n{'keep':<28}{'precision':<11}{'bytes per word':>14}{'size':>12}{'smaller':>10}")
     word = found.n_layers * found.dim * 4
-    print(f"{'AllenNLP HDF5, all repeated':<28}{'float32':<11}{word:>13,}{_size(whole):>12}")
+    print(f"{'AllenNLP HDF5, all repeated':<28}{'float32':<11}{word:>14,}{_size(whole):>12}")
     for size in sizes(counts, found.n_layers, found.dim):
         times = f"{whole / max(1, size.bytes):,.1f}×"
         print(
-            f"{size.keep:<28}{size.precision:<11}{size.word_bytes:>13,}"
+            f"{size.keep:<28}{size.precision:<11}{size.word_bytes:>14,}"
             f"{_size(size.bytes):>12}{times:>10}"
         )
 
@@ -204,7 +203,7 @@ def plan(
 def _check_choice(
     folder: Path, keep: str | None, gamma: float | None, precision: VectorPrecision | None
 ) -> None:
-    """What can be refused before the model is loaded."""
+    """Errors that can be found before the model is loaded."""
     if gamma is not None and not (keep or "").startswith("mix:"):
         raise ConfigError("--gamma is the scale of a mix; give it with --keep mix:...")
     if folder.exists():
@@ -213,7 +212,7 @@ def _check_choice(
         there = read_manifest(folder).precision
         if precision is not None and precision.value != there:
             raise ConfigError(
-                f"{folder}: its precision is {there}, not {precision.value}; leave --precision out."
+                f"{folder}: its precision is {there}, not {precision.value}; remove --precision."
             )
 
 
@@ -238,7 +237,7 @@ def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float |
             )
     if not same:
         raise ConfigError(
-            f"{folder}: it keeps {found.keep.described()}, not {keep}; leave --keep out, or choose "
+            f"{folder}: it keeps {found.keep.described()}, not {keep}; remove --keep, or choose "
             "another folder."
         )
     return found
@@ -247,7 +246,7 @@ def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float |
 def _choice(
     keep: str, gamma: float | None, embedder: "Embedder", text: str, sample: Iterable[list[str]]
 ) -> "KeepAsked":
-    """The option as the library wants it; a projection is learnt from the text's beginning."""
+    """The option as the library takes it; a projection is learned from the start of the text."""
     from elmore.embedding import Mix
     from elmore.store.keep import keep_of
     from elmore.store.projection import Projection
@@ -260,7 +259,7 @@ def _choice(
     if not number.isdecimal():
         raise ConfigError(f"keep is {keep!r}; expected a number, such as {_PROJECTION}256.")
     if text == STDIN:
-        raise ConfigError("A projection is learnt from the text first; give a file, not -.")
+        raise ConfigError("A projection is first learned from the text; use a file, not -.")
     return Projection.learn(embedder.stream(_first_words(sample, _SAMPLE_WORDS)), int(number))
 
 

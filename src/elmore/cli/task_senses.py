@@ -1,10 +1,11 @@
-"""`elmore task evaluate wsd|wic|probes`: what vectors know of meaning, without a model of the task.
-One table, a row for each layer and rule; `--json` has it with every digit.
+"""`elmore task evaluate wsd|wic|probes`: how well vectors represent meaning, without training a
+model for the task. One table with a row per layer and rule; `--json` has every digit.
 """
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
 Semcor = Annotated[list[str], typer.Option(help="SemCor as JSON lines or .data.xml; globs too.")]
 Sets = Annotated[list[str], typer.Option(help="Test sets, .data.xml with their keys; globs too.")]
 DevSet = Annotated[str, typer.Option(help="The set that chooses layer and rule.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the table here as well.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the table to this file.")]
 
 _DEV = "semeval2007"
 
@@ -35,21 +36,19 @@ def wsd(
     output: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Word senses by the nearest neighbour in SemCor; F1."""
+    """Word senses by the nearest neighbor in SemCor; F1."""
     from elmore.files.find_files import find_files
     from elmore.tasks.wsd import wsd as measure
 
-    vectors = _Heard(encoder, *_layers(encoder, cache))
-    with counting_bar(quiet) as watch:
+    with _measuring(encoder, cache, quiet) as (vectors, watch):
         found = measure(vectors, find_files(semcor), find_files(sets), dev=dev, watch=watch)
     if found.unseen and not quiet:
         print(
-            f"{found.unseen:,} instances have a lemma that SemCor has not: left open, which costs "
-            "recall.",
+            f"{found.unseen:,} instances have a lemma that is not in SemCor: they get no answer, "
+            "which lowers recall.",
             file=sys.stderr,
         )
-    vectors.tell(quiet)
-    _tell(found.table(), output)
+    _print_table(found.table(), output)
 
 
 def wic(
@@ -57,7 +56,7 @@ def wic(
     train: Annotated[
         list[str], typer.Option(help="Pairs that choose the threshold, .data.txt; globs too.")
     ],
-    test: Annotated[Path, typer.Option(help="Pairs to be judged, .data.txt.")],
+    test: Annotated[Path, typer.Option(help="Pairs to test on, .data.txt.")],
     cache: Cache = None,
     output: Json = None,
     quiet: Quiet = False,
@@ -66,11 +65,9 @@ def wic(
     from elmore.files.find_files import find_files
     from elmore.tasks.wic import wic as measure
 
-    vectors = _Heard(encoder, *_layers(encoder, cache))
-    with counting_bar(quiet) as watch:
+    with _measuring(encoder, cache, quiet) as (vectors, watch):
         found = measure(vectors, find_files(train), test, watch=watch)
-    vectors.tell(quiet)
-    _tell(found.table(), output)
+    _print_table(found.table(), output)
 
 
 def probes(
@@ -88,17 +85,31 @@ def probes(
     from elmore.files.find_files import find_files
     from elmore.tasks.probes import probe
 
-    vectors = _Heard(encoder, *_layers(encoder, cache))
-    with counting_bar(quiet) as watch:
+    with _measuring(encoder, cache, quiet) as (vectors, watch):
         found = probe(
             vectors, (train, test), find_files(semcor), find_files(sets), dev=dev, watch=watch
         )
-    vectors.tell(quiet)
-    _tell(found.table(), output)
+    _print_table(found.table(), output)
+
+
+@contextmanager
+def _measuring(
+    encoder: str, cache: Path | None, quiet: bool
+) -> "Iterator[tuple[_Recorded, Callable[[int, int], None]]]":
+    """The vectors to measure and a progress bar; afterwards a note on words that were cut."""
+    from elmore.tasks.encoders.source import cut_words
+
+    layers, reader = _layers(encoder, cache)
+    vectors = _Recorded(layers)
+    with counting_bar(quiet) as watch:
+        yield vectors, watch
+    if reader is not None and not quiet:
+        for note in cut_words(encoder, reader, vectors.words):
+            print(note, file=sys.stderr)
 
 
 def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | None]":
-    """All layers of a model, kept if asked, and its reader; or static vectors as layers."""
+    """All layers of a model, cached if asked, and its reader; or static vectors as layers."""
     from elmore.embedder import Embedder
     from elmore.errors import ConfigError
     from elmore.models.static import StaticVectors
@@ -108,7 +119,7 @@ def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | Non
     from elmore.tasks.encoders.static_context import StaticContext
 
     if source == NONE or "+" in source or source.startswith(STORE):
-        raise ConfigError(f"encoder {source!r}: layers are asked of one model, or of glove:FILE.")
+        raise ConfigError(f"encoder {source!r}: expected one model, or glove:FILE.")
     if source.startswith(STATIC):
         return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC)))), None
     embedder = Embedder.load(source)
@@ -118,12 +129,11 @@ def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | Non
     return cached, embedder.reader
 
 
-class _Heard:
-    """Layers as they come, and of the words that pass by those that the model cannot read whole."""
+class _Recorded:
+    """A layer source that records the words it is asked for."""
 
-    def __init__(self, name: str, layers: "LayerSource", reader: "Reader | None"):
-        self.name, self.layers, self.reader = name, layers, reader
-        self.n_layers, self.dim = layers.n_layers, layers.dim
+    def __init__(self, layers: "LayerSource"):
+        self.layers, self.n_layers, self.dim = layers, layers.n_layers, layers.dim
         self.context_free = layers.context_free
         self.words: set[str] = set()
 
@@ -134,24 +144,17 @@ class _Heard:
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sequence[str]] | None = None
     ) -> Iterator[Any]:
-        heard = self._hear(items, key or (lambda item: item))
-        return self.layers.stream(heard) if key is None else self.layers.stream(heard, key=key)
+        recorded = self._record(items, key or (lambda item: item))
+        return self.layers.stream(recorded, key=key) if key else self.layers.stream(recorded)
 
-    def _hear(self, items: Iterable[Any], key: Callable[[Any], Sequence[str]]) -> Iterator[Any]:
+    def _record(self, items: Iterable[Any], key: Callable[[Any], Sequence[str]]) -> Iterator[Any]:
         for item in items:
             self.words.update(key(item))
             yield item
 
-    def tell(self, quiet: bool) -> None:
-        from elmore.tasks.encoders.source import cut_words
 
-        if self.reader is not None and not quiet:
-            for note in cut_words(self.name, self.reader, self.words):
-                print(note, file=sys.stderr)
-
-
-def _tell(table: list[dict[str, Any]], output: Path | None) -> None:
-    """To stdout, and as JSON with every digit."""
+def _print_table(table: list[dict[str, Any]], output: Path | None) -> None:
+    """To stdout, and as JSON with every digit to a file."""
     from elmore.files.atomic import write_text
     from elmore.tasks.compare.report import markdown
 

@@ -1,5 +1,5 @@
-"""What a dump is asked to be: which layers, which format, how it runs. Everything that can be
-refused without a model is refused here, before one is loaded.
+"""The settings of a dump: which layers, which format, how it runs. Errors that can be found without
+a model are found here, before a model is loaded.
 """
 
 import tempfile
@@ -12,7 +12,7 @@ from elmore.config import Frozen
 from elmore.embedder import BATCH_WORDS
 from elmore.embedding import is_layer_choice
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import cannot_write
+from elmore.files.atomic import writing
 
 Format = Literal["hdf5", "npz", "jsonl"]
 
@@ -21,23 +21,23 @@ FORMATS: dict[str, Format] = {".hdf5": "hdf5", ".h5": "hdf5", ".npz": "npz", ".j
 
 
 class DumpConfig(Frozen):
-    """How a text becomes a file of vectors. Defaults are AllenNLP's `elmo --all`."""
+    """How a text becomes a file of vectors. The defaults are those of AllenNLP's `elmo --all`."""
 
     format: Format = "hdf5"
     layers: str = "all"
     """all, top, average, or numbers such as 0,2."""
     batch_words: int = BATCH_WORDS
     stateful: bool = False
-    """Rows remember what they read before, as in the original programs."""
+    """Rows of a batch carry state from sentence to sentence, as in the original programs."""
     batch_sentences: int = 64
-    """Rows that carry state; only a stateful run has them."""
+    """Rows of a batch, in a stateful run."""
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     tokenize: bool = False
-    """Lines are raw text; otherwise their words are split at white space already."""
+    """Lines are raw text; otherwise words are separated by white space."""
     resume: bool = False
     part_seconds: float = 60.0
-    """An HDF5 run is safe on disk this often."""
+    """How often an HDF5 run finishes a part, which is kept if the run stops."""
 
     @model_validator(mode="after")
     def _fits(self) -> "DumpConfig":
@@ -51,9 +51,9 @@ class DumpConfig(Frozen):
         if self.resume and self.format != "hdf5":
             raise ConfigError(f"A {self.format} dump cannot be resumed; only HDF5 can.")
         if self.resume and self.stateful:
-            raise ConfigError("A stateful dump cannot be resumed: its state is not kept on disk.")
+            raise ConfigError("A stateful dump cannot be resumed: its state is not saved.")
         if self.use_sentence_keys and self.format == "jsonl":
-            raise ConfigError("JSON lines have no keys: leave use_sentence_keys out.")
+            raise ConfigError("JSON lines have no keys: remove use_sentence_keys.")
         return self
 
     @property
@@ -63,35 +63,33 @@ class DumpConfig(Frozen):
 
     @property
     def in_parts(self) -> bool:
-        """Written in parts that outlive an interruption."""
+        """Written in parts, which are kept if the run is interrupted."""
         return self.format == "hdf5" and not self.stateful
 
     @property
     def has_map(self) -> bool:
-        """`sentence_to_index` is written; the other ways to find a sentence make it needless."""
+        """`sentence_to_index` is written, unless it is unwanted or sentences are the keys."""
         return self.format != "jsonl" and not (self.forget_sentences or self.use_sentence_keys)
 
 
 def format_of(target: Path, given: Format | None = None) -> Format:
-    """What was asked for, or else what the name's ending says."""
+    """The given format, or else the format of the name's ending."""
     if str(target) == STDOUT:
         if given not in (None, "jsonl"):
             raise ConfigError(f"{given} cannot go to standard output; only jsonl can.")
         return "jsonl"
     if given is None and target.suffix not in FORMATS:
-        raise ConfigError(
-            f"{target}: its ending names no format; expected {', '.join(FORMATS)}, or --format."
-        )
+        raise ConfigError(f"{target}: unknown ending; expected {', '.join(FORMATS)}, or --format.")
     return given or FORMATS[target.suffix]
 
 
 def partial_folder(target: Path) -> Path:
-    """Where the finished parts of an unfinished HDF5 dump lie."""
+    """The folder with the finished parts of an unfinished HDF5 dump."""
     return target.with_name(target.name + ".partial")
 
 
 def check_target(target: Path, config: DumpConfig) -> None:
-    """Refuse a target that is taken or cannot be written."""
+    """Raise an error for a target that exists or cannot be written."""
     if str(target) == STDOUT:
         return
     if target.is_dir():
@@ -101,11 +99,9 @@ def check_target(target: Path, config: DumpConfig) -> None:
     partial = partial_folder(target)
     if config.in_parts and partial.exists() and not config.resume:
         raise InputError(
-            f"{partial} holds an unfinished run: go on with --resume, or remove it to start afresh."
+            f"{partial} is an unfinished run: continue it with --resume, or remove it."
         )
     if not target.parent.is_dir():
-        raise InputError(f"{target.parent}: no such folder; make it first.")
-    try:
+        raise InputError(f"{target.parent}: no such folder; create it first.")
+    with writing(target):
         tempfile.TemporaryFile(dir=target.parent).close()
-    except OSError as error:
-        raise cannot_write(target, error) from None

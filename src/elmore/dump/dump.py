@@ -1,12 +1,12 @@
-"""The vectors of every line of a text, in one file that is there whole or not at all.
-The layouts are AllenNLP's, so that what read its `elmo` output reads this.
+"""Write the vectors of every line of a text to one file, which is complete or absent. The layouts
+are AllenNLP's: programs that read the output of its `elmo` command can read this.
 """
 
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -23,7 +23,7 @@ from elmore.files.stop_signals import StopSignals
 
 @dataclass(slots=True)
 class DumpProgress:
-    """How far a dump has come."""
+    """The progress of a dump."""
 
     lines: int = 0
     words: int = 0
@@ -32,7 +32,7 @@ class DumpProgress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpReport:
-    """What a dump did. `lines` is everything, blank and repeated lines included."""
+    """The result of a dump. `lines` includes blank and repeated lines."""
 
     lines: int
     words: int
@@ -41,7 +41,7 @@ class DumpReport:
     seconds: float
     map_left_out: bool = False
     lines_before: int = 0
-    """Found finished by a resumed run."""
+    """Lines that an earlier run had finished."""
     words_before: int = 0
 
     @property
@@ -59,20 +59,31 @@ def dump(
 ) -> DumpReport:
     """Embed `lines`, one sentence each, into `target`; `-` is standard output.
 
-    Memory does not grow with the input. `progress` is called after every window of it.
+    Memory does not grow with the input. `progress` is called after every window of lines.
     """
     target, begin = Path(target), monotonic()
     check_target(target, config)
-    layer_choice(config.layers, embedder.n_layers)  # refused now, not when the work has begun
-    reader = LineReader(lines)
+    layer_choice(config.layers, embedder.n_layers)  # an error now, not after the work has begun
+    reader, before = LineReader(lines), Tally()
     sentence_map = SentenceMap(wanted=config.has_map)
     windows = _watched(embedded(embedder, reader, config), reader, progress)
     with StopSignals() as stop:
         if config.in_parts:
             parts = Parts(target, RunSettings.of(embedder, config), config.part_seconds, stop)
-            return _dump_parts(parts, reader, windows, sentence_map, begin)
-        with stop.allowed():
-            return _dump_whole(target, config, windows, sentence_map, begin)
+            parts.open(reader, sentence_map)
+            before = parts.tally
+            parts.write(windows, sentence_map)
+            done = parts.tally
+        else:
+            with stop.allowed():
+                done = _dump_whole(target, config, windows, sentence_map)
+    return DumpReport(
+        **asdict(done),
+        seconds=monotonic() - begin,
+        map_left_out=sentence_map.left_out,
+        lines_before=before.lines,
+        words_before=before.words,
+    )
 
 
 def _watched(
@@ -85,50 +96,15 @@ def _watched(
         yield window
 
 
-def _dump_parts(
-    parts: Parts,
-    reader: LineReader,
-    windows: Iterator[Window],
-    sentence_map: SentenceMap,
-    begin: float,
-) -> DumpReport:
-    parts.open(reader, sentence_map)
-    before = list(parts.records)
-    parts.write(windows, sentence_map)
-    records = parts.records
-    return DumpReport(
-        lines=parts.lines,
-        words=sum(r.words for r in records),
-        blank=sum(r.blank for r in records),
-        repeated=sum(r.repeated for r in records),
-        seconds=monotonic() - begin,
-        map_left_out=sentence_map.left_out,
-        lines_before=before[-1].lines if before else 0,
-        words_before=sum(r.words for r in before),
-    )
-
-
 def _dump_whole(
-    target: Path,
-    config: DumpConfig,
-    windows: Iterator[Window],
-    sentence_map: SentenceMap,
-    begin: float,
-) -> DumpReport:
-    tally, n_lines = Tally(), 0
+    target: Path, config: DumpConfig, windows: Iterator[Window], sentence_map: SentenceMap
+) -> Tally:
+    tally = Tally()
     with _writer(target, config) as writer:
         for window in windows:
             tally.add(window, writer, sentence_map)
-            n_lines = window.lines
         writer.finish(sentence_map.text())
-    return DumpReport(
-        lines=n_lines,
-        words=tally.words,
-        blank=tally.blank,
-        repeated=tally.repeated,
-        seconds=monotonic() - begin,
-        map_left_out=sentence_map.left_out,
-    )
+    return tally
 
 
 @contextmanager

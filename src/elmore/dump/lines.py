@@ -1,5 +1,5 @@
-"""Lines in, vectors out, a window at a time. A window knows how much of the input it completes and
-the checksum up to there, so that a later run can tell whether it goes on with the same text.
+"""From lines to vectors, one window at a time. A window knows the number of lines read so far and
+their checksum, so that a resumed run can check that its text is the same.
 """
 
 import hashlib
@@ -17,17 +17,13 @@ from elmore.text.batching import windows as grouped
 MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory than the model
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the input."""
-
-    index: int
-    sentence: str
+Line = tuple[int, str]
+"""The index of a line, and its sentence."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """One line of the input and what became of it."""
+    """One line of the input and its vectors."""
 
     index: int
     sentence: str
@@ -37,16 +33,15 @@ class Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Consecutive items; `lines`, `bytes` and `sha256` are of the whole input up to their end."""
+    """Consecutive items; `lines` and `sha256` are those of the whole input up to their end."""
 
     items: list[Item]
     lines: int
-    bytes: int
     sha256: str
 
 
 class LineReader:
-    """The input as it is read: counted, hashed, never more than a window ahead of its vectors."""
+    """Reads the input, counts it and hashes it, at most one window ahead of its vectors."""
 
     def __init__(self, lines: Iterable[str]):
         self._lines = iter(lines)
@@ -65,7 +60,7 @@ class LineReader:
         except OSError as error:
             reason = error.strerror or error
             raise InputError(
-                f"The input cannot be read past line {self.lines} ({reason})."
+                f"The input cannot be read after line {self.lines} ({reason})."
             ) from None
         if line is not None:
             self.lines += 1
@@ -79,27 +74,27 @@ class LineReader:
             return line.encode() + b"\n"
         except UnicodeEncodeError as error:
             raise InputError(
-                f"Line {self.lines} of the input holds half a surrogate pair at place "
-                f"{error.start}, which no file can hold; remove it."
+                f"Line {self.lines} of the input has half a surrogate pair at position "
+                f"{error.start}, which cannot be written to a file; remove it."
             ) from None
 
     def rest(self) -> Iterator[Line]:
         while (line := self.read()) is not None:
-            yield Line(self.lines - 1, line.strip())
+            yield self.lines - 1, line.strip()
 
 
 def embedded(embedder: Embedder, reader: LineReader, config: DumpConfig) -> Iterator[Window]:
-    """The rest of the input. What a window holds does not depend on where the reading began, as
-    long as it began at the end of another: resumed runs compute the same batches."""
+    """The rest of the input. Windows are the same wherever reading begins, if it begins at the end
+    of a window: resumed runs compute the same batches."""
     choice = layer_choice(config.layers, embedder.n_layers)
     items: list[Item] = []
-    for line, embedding in _embeddings(embedder, reader.rest(), config):
+    for (index, sentence), embedding in _embeddings(embedder, reader.rest(), config):
         vectors = choice.select(embedding.layers)  # (K, n, D)
         if config.is_one_layer:
             vectors = vectors[0]
-        items.append(Item(line.index, line.sentence, embedding.words, vectors))
-        if line.index + 1 == reader.lines:  # nothing that has been read waits for its vectors
-            yield Window(items, reader.lines, reader.bytes, reader.sha256)
+        items.append(Item(index, sentence, embedding.words, vectors))
+        if index + 1 == reader.lines:  # every line that has been read has its vectors
+            yield Window(items, reader.lines, reader.sha256)
             items = []
 
 
@@ -107,7 +102,7 @@ def _embeddings(
     embedder: Embedder, lines: Iterator[Line], config: DumpConfig
 ) -> Iterator[tuple[Line, Embedding]]:
     def words(line: Line) -> Sentence:
-        return line_words(line.sentence, tokenize=config.tokenize)
+        return line_words(line[1], tokenize=config.tokenize)
 
     if not config.stateful:
         yield from embedder.stream(lines, key=words, batch_words=config.batch_words)
@@ -119,7 +114,7 @@ def _embeddings(
 
 
 class SentenceMap:
-    """AllenNLP's `sentence_to_index`: where each sentence is, the last place if it is repeated."""
+    """AllenNLP's `sentence_to_index`: the index of each sentence, the last one if repeated."""
 
     def __init__(self, wanted: bool):
         self._wanted = wanted
@@ -138,7 +133,7 @@ class SentenceMap:
             self._indexes.clear()
 
     def text(self) -> str | None:
-        """As JSON; None when it is not wanted or grew too large."""
+        """As JSON; None if it is not wanted or too large."""
         if not self._wanted or self.left_out:
             return None
         return json.dumps(self._indexes, ensure_ascii=False)

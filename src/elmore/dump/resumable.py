@@ -1,10 +1,11 @@
-"""HDF5 that survives `kill -9`. A file being written does not, so the work goes into a folder of
-finished parts; at the end they become one file. A resumed run goes on after the last of them, once
-the text, the model and the settings have proved to be the same.
+"""HDF5 dumps that survive `kill -9`. An unfinished HDF5 file does not, so a folder of finished
+parts is written; at the end they become one file. A resumed run continues after the last part, if
+the text, the model and the settings are the same.
 """
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 
@@ -17,7 +18,7 @@ from elmore.dump.lines import LineReader, SentenceMap, Window
 from elmore.dump.writers import Hdf5Writer, Tally
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
-from elmore.files.atomic import atomic_file, cannot_write
+from elmore.files.atomic import atomic_file, write_text, writing
 from elmore.files.hdf5_file import hdf5_file
 from elmore.files.stop_signals import StopSignals
 
@@ -26,10 +27,10 @@ RECORD = "elmore"  # the attribute of a part, and of the finished file
 
 
 class RunSettings(Frozen):
-    """What must not change between a run and its resumption."""
+    """What must not change when a run is resumed."""
 
     precision: str = "float32"
-    """Before the fingerprint, which it changes: the first difference is the one that is told."""
+    """Before the fingerprint, which depends on it: errors name the first difference."""
     fingerprint: str
     layers: str
     batch_words: int
@@ -47,7 +48,7 @@ class RunSettings(Frozen):
 
 
 class PartRecord(Frozen):
-    """What a part holds: the lines from `first` to before `lines`, counted there."""
+    """A part: the lines from `first` up to but not including `lines`, and their counts."""
 
     run: RunSettings
     first: int
@@ -62,7 +63,7 @@ class PartRecord(Frozen):
 
 
 class Parts:
-    """The parts of one target, finished ones and the next."""
+    """The finished parts of a target, and the part that is being written."""
 
     def __init__(self, target: Path, run: RunSettings, seconds: float, stop: StopSignals):
         self.target, self.run, self.seconds, self.stop = target, run, seconds, stop
@@ -77,20 +78,29 @@ class Parts:
     def complete(self) -> bool:
         return bool(self.records) and self.records[-1].complete
 
+    @property
+    def tally(self) -> Tally:
+        """The counts of all finished parts."""
+        names = ("words", "blank", "repeated")
+        return Tally(self.lines, *(sum(getattr(r, name) for r in self.records) for name in names))
+
     def open(self, reader: LineReader, sentence_map: SentenceMap) -> None:
         """Find what an earlier run finished and read its lines again, or begin."""
         if self.target.exists():
             self.records = [_read_record(self.target)]
         elif self.folder.exists():
-            self._sweep()
+            for path in self.folder.glob(".*.elmore-tmp"):  # left by a killed run
+                path.unlink()
             self.records = [_read_record(path) for path in self._paths()]
         self._check_settings()
         self._check_input(reader, sentence_map)
         if not self.complete:
-            self._begin()
+            with writing(self.folder):
+                self.folder.mkdir(exist_ok=True)
+            write_text(self.folder / RUN, self.run.model_dump_json(indent=2) + "\n")
 
     def write(self, windows: Iterator[Window], sentence_map: SentenceMap) -> None:
-        """Part after part until the input ends; what is finished stays whatever happens."""
+        """One part after another until the input ends; if it stops, finished parts are kept."""
         try:
             while not self.complete:
                 self._write_part(windows, sentence_map)
@@ -99,54 +109,41 @@ class Parts:
             if self.records:
                 error.add_note(
                     f"The first {self.lines:,} lines are kept in {self.folder}: "
-                    "go on with --resume."
+                    "continue with --resume."
                 )
             else:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
     def _close(self) -> None:
-        """Make one file of the parts, and leave nothing else."""
-        if not self.target.exists():
-            paths = self._paths()
-            if len(paths) == 1:
-                _rename(paths[0], self.target)
-            else:
-                with self.stop.allowed():
-                    self._merge(paths)
+        """Make one file of the parts and remove the folder."""
+        paths = self._paths()
+        if not self.target.exists() and len(paths) == 1:
+            with writing(self.target):
+                paths[0].replace(self.target)
+        elif not self.target.exists():
+            with self.stop.allowed():
+                self._merge(paths)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    # Beginning and going on ---------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise cannot_write(self.folder, error) from None
-        with atomic_file(self.folder / RUN) as path:
-            path.write_text(self.run.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob("[0-9]*.hdf5"))
 
-    def _sweep(self) -> None:
-        """A killed run leaves the part it was writing."""
-        for path in self.folder.glob(".*.elmore-tmp"):
-            path.unlink()
+    # Resuming -----------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        then = [record.run for record in self.records]
+        earlier = [record.run for record in self.records]
         file = self.folder / RUN
-        if not then and file.exists():
-            then = [_read_run(file)]
-        for run in then:
+        if not earlier and file.exists():
+            earlier = [_read_run(file)]
+        for run in earlier:
             for name in RunSettings.model_fields:
                 before, now = getattr(run, name), getattr(self.run, name)
                 if before != now:
                     where = self.target if self.target.exists() else self.folder
                     raise InputError(
-                        f"{where}: {_difference(name, before, now)} Resume with what it began "
-                        "with, or remove it to start afresh."
+                        f"{where}: {_difference(name, before, now)} Resume with the same settings, "
+                        "or remove it to start again."
                     )
 
     def _check_input(self, reader: LineReader, sentence_map: SentenceMap) -> None:
@@ -154,31 +151,27 @@ class Parts:
             if record.first != reader.lines:
                 raise FormatError(
                     f"{self.folder}: a part begins at line {record.first + 1:,}, expected "
-                    f"{reader.lines + 1:,}; parts are missing. Remove the folder to start afresh."
+                    f"{reader.lines + 1:,}; parts are missing. Remove the folder to start again."
                 )
             with self.stop.allowed():
-                self._read_again(reader, record, sentence_map)
+                while reader.lines < record.lines and (line := reader.read()) is not None:
+                    sentence_map.add(line.strip(), reader.lines - 1)
             if (reader.lines, reader.sha256) != (record.lines, record.sha256):
                 raise InputError(
-                    f"The input differs from what {self.target.name} was begun with, somewhere in "
+                    f"The input differs from the text that {self.target.name} was started with, in "
                     f"lines {record.first + 1:,} to {record.lines:,}. Resume with the same text, "
-                    f"or remove {self.folder.name} to start afresh."
+                    f"or remove {self.folder.name} to start again."
                 )
         if self.complete and reader.read() is not None:
             raise InputError(
                 f"The input has more than the {self.lines:,} lines that {self.target.name} was "
-                "made of. Resume with the same text, or choose another name."
+                "made from. Resume with the same text, or choose another name."
             )
-
-    @staticmethod
-    def _read_again(reader: LineReader, record: PartRecord, sentence_map: SentenceMap) -> None:
-        while reader.lines < record.lines and (line := reader.read()) is not None:
-            sentence_map.add(line.strip(), reader.lines - 1)
 
     # Writing ------------------------------------------------------------------------------------
 
     def _write_part(self, windows: Iterator[Window], sentence_map: SentenceMap) -> None:
-        """One part, closed when its time is over, the input ends, or something stops the run."""
+        """One part; it ends when its time is over, the input ends, or the run is stopped."""
         path = self.folder / f"{len(self.records):08}.hdf5"
         with atomic_file(path) as beside, hdf5_file(beside) as (file, disk):
             writer = Hdf5Writer(file, disk, self.run.use_sentence_keys)
@@ -194,7 +187,8 @@ class Parts:
         self, writer: Hdf5Writer, windows: Iterator[Window], sentence_map: SentenceMap
     ) -> tuple[PartRecord, BaseException | None]:
         deadline = monotonic() + self.seconds
-        tally, last, complete, stopped = Tally(), self._end(), False, None
+        tally, complete, stopped = Tally(self.lines), False, None
+        sha256 = self.records[-1].sha256 if self.records else LineReader([]).sha256
         while not complete:
             try:
                 with self.stop.allowed():
@@ -207,60 +201,31 @@ class Parts:
                 writer.finish(sentence_map.text())
             else:
                 tally.add(window, writer, sentence_map)
-                last = window
+                sha256 = window.sha256
                 if monotonic() >= deadline:
                     break
+        counts = asdict(tally)
         record = PartRecord(
-            run=self.run,
-            first=self.lines,
-            lines=last.lines,
-            sha256=last.sha256,
-            words=tally.words,
-            blank=tally.blank,
-            repeated=tally.repeated,
-            complete=complete,
+            run=self.run, first=self.lines, sha256=sha256, complete=complete, **counts
         )
         return record, stopped
 
-    def _end(self) -> Window:
-        """Where the finished parts end, as a window without items."""
-        sha256 = self.records[-1].sha256 if self.records else LineReader([]).sha256
-        return Window([], self.lines, 0, sha256)
-
     def _merge(self, paths: list[Path]) -> None:
         if [_read_record(path) for path in paths] != self.records:
-            raise InputError(f"{self.folder}: another run has written there at the same time.")
-        repeated = 0
+            raise InputError(f"{self.folder}: another run has written to it at the same time.")
+        tally = self.tally
         with atomic_file(self.target) as beside, hdf5_file(beside) as (out, disk):
             for path in paths:
                 with h5py.File(path, "r") as part:
                     for name in part:
                         if name in out:
-                            repeated += 1
+                            tally.repeated += 1
                         else:
                             part.copy(name, out)
                         disk.check()
-            whole = _sum(self.records, repeated)
+            whole = self.records[-1].model_copy(update={"first": 0, **asdict(tally)})
             out.attrs[RECORD] = whole.model_dump_json()
         self.records = [whole]
-
-
-def _sum(records: list[PartRecord], repeated: int) -> PartRecord:
-    return records[-1].model_copy(
-        update={
-            "first": 0,
-            "words": sum(r.words for r in records),
-            "blank": sum(r.blank for r in records),
-            "repeated": sum(r.repeated for r in records) + repeated,
-        }
-    )
-
-
-def _rename(part: Path, target: Path) -> None:
-    try:
-        part.replace(target)
-    except OSError as error:
-        raise cannot_write(target, error) from None
 
 
 def _read_record(path: Path) -> PartRecord:
@@ -272,8 +237,7 @@ def _read_record(path: Path) -> PartRecord:
         raise FormatError(f"{path}: not a readable HDF5 file ({error}); remove it.") from None
     except ValidationError:
         raise FormatError(
-            f"{path}: was not written by a dump that can be resumed; remove it or choose another "
-            "name."
+            f"{path}: not written by a dump that can be resumed; remove it or choose another name."
         ) from None
 
 
@@ -282,11 +246,11 @@ def _read_run(path: Path) -> RunSettings:
         return RunSettings.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         raise FormatError(
-            f"{path}: cannot be read; remove {path.parent.name} to start afresh."
+            f"{path}: cannot be read; remove {path.parent.name} to start again."
         ) from None
 
 
 def _difference(name: str, before: object, now: object) -> str:
     if name == "fingerprint":
-        return f"the model was another one ({str(before)[:12]}, now {str(now)[:12]})."
+        return f"the model has changed ({str(before)[:12]}, now {str(now)[:12]})."
     return f"{name} was {before!r} and is now {now!r}."

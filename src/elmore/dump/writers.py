@@ -1,4 +1,4 @@
-"""One class per file format: items are added one at a time, and nothing is held in memory."""
+"""One class per file format. Items are written one at a time and not kept in memory."""
 
 # L layers, n words, D vector dim
 import json
@@ -16,14 +16,14 @@ from elmore.files.hdf5_file import Disk
 
 MAP = "sentence_to_index"
 _MAX_NAME = 65_535 - len(".npy")  # bytes of a name in a zip
-SENTENCE = "sentence"  # the attribute that keeps a sentence whose key had to be altered
+SENTENCE = "sentence"  # the attribute with the original sentence, where the key had to differ
 
 
 class DumpWriter(Protocol):
-    """A file being filled."""
+    """A file that is being written."""
 
     def add(self, item: Item) -> bool:
-        """Store an item; False when a key forbids it: its sentence is blank or there already."""
+        """Write an item; False if its sentence cannot be a key: it is blank or repeated."""
         ...
 
     def finish(self, sentence_map: str | None) -> None: ...
@@ -31,15 +31,17 @@ class DumpWriter(Protocol):
 
 @dataclass(slots=True)
 class Tally:
-    """What has been written so far."""
+    """Counts of what has been written so far; `lines` is the number of lines read."""
 
+    lines: int = 0
     words: int = 0
     blank: int = 0
     repeated: int = 0
-    """Sentences that a key allowed only once."""
+    """Sentences that were written only once because they are keys."""
 
     def add(self, window: Window, writer: DumpWriter, sentence_map: SentenceMap) -> None:
-        """Write a window, and count it."""
+        """Write a window and count it."""
+        self.lines = window.lines
         for item in window.items:
             stored = writer.add(item)
             sentence_map.add(item.sentence, item.index)
@@ -49,7 +51,7 @@ class Tally:
 
 
 def sentence_key(sentence: str) -> str:
-    """The sentence with what no HDF5 name can hold replaced by a character that looks like it."""
+    """The sentence, with characters that HDF5 names cannot have replaced by similar ones."""
     if set(sentence) == {"."}:
         return "․" * len(sentence)  # one dot leaders
     return sentence.replace("/", "∕").replace("\0", "␀")
@@ -60,7 +62,7 @@ def _key(item: Item, use_sentence_keys: bool) -> str:
 
 
 class Hdf5Writer:
-    """AllenNLP's layout: a dataset per line, and `sentence_to_index`."""
+    """AllenNLP's layout: one dataset per line, and `sentence_to_index`."""
 
     def __init__(self, file: h5py.File, disk: Disk, use_sentence_keys: bool):
         self._file, self._disk, self._by_sentence = file, disk, use_sentence_keys
@@ -82,7 +84,7 @@ class Hdf5Writer:
 
 
 class NpzWriter:
-    """NumPy's archive: a .npy member per line under the names HDF5 would have."""
+    """NumPy's archive: one .npy member per line, with the same names as in HDF5."""
 
     def __init__(self, archive: zipfile.ZipFile, use_sentence_keys: bool):
         self._archive, self._by_sentence = archive, use_sentence_keys
@@ -102,21 +104,21 @@ class NpzWriter:
         if len(key.encode()) > _MAX_NAME:
             raise InputError(
                 f"A sentence of {len(key.encode()):,} bytes ({key[:40]!r}…) cannot be a key in "
-                f".npz: {_MAX_NAME:,} at most; leave --use-sentence-keys out."
+                f".npz: {_MAX_NAME:,} at most; remove --use-sentence-keys."
             )
         with self._archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
             np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 class JsonlWriter:
-    """One JSON object per line, floats as short as float32 allows."""
+    """One JSON object per line; each float32 as its shortest decimal number."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
 
     def add(self, item: Item) -> bool:
         words = json.dumps(item.words, ensure_ascii=False)
-        layers = _nested(item.vectors.astype(str))  # float32's shortest spelling
+        layers = _nested(item.vectors.astype(str))  # the shortest decimal numbers
         line = f'{{"index": {item.index}, "words": {words}, "layers": {layers}}}\n'
         self._file.write(line.encode())
         return True

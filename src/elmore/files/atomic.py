@@ -1,4 +1,6 @@
-"""Writing that is either finished or not there: beside the target first, then one rename."""
+"""Atomic writing: a new file or folder is written beside its target and then renamed, so that the
+target is always complete or absent.
+"""
 
 import errno
 import os
@@ -10,53 +12,61 @@ from pathlib import Path
 from elmore.errors import InputError
 
 _WINDOWS = os.name == "nt"
-_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class ReadOnlyError(InputError):
+    """It can be read but not written."""
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Report an OSError in the block, such as a full disk, as an error about `target`, the name
+    that the user gave."""
+    try:
+        yield
+    except OSError as error:
+        kind = ReadOnlyError if error.errno in _NOT_ALLOWED else InputError
+        raise kind(f"{target}: cannot be written ({error.strerror or error}).") from None
 
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A path to write to: renamed to `target` when the block ends well, removed otherwise."""
-    beside = _beside(target)
+    """A path to write to: renamed to `target` if the block succeeds, removed otherwise."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}.elmore-tmp")
     try:
-        yield beside
-        sync(beside)
-        beside.replace(target)
-        sync(target.parent)
-    except OSError as error:
-        raise cannot_write(target, error) from None
+        with writing(target):
+            yield beside
+            for path in (*beside.rglob("*"), beside):
+                sync(path)
+            beside.replace(target)
+            sync(target.parent)
     finally:
-        beside.unlink(missing_ok=True)
-
-
-def write_text(target: Path, text: str) -> None:
-    """A text file in UTF-8."""
-    with atomic_file(target) as beside:
-        beside.write_text(text, encoding="utf-8")
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """The same for a new folder. An existing one is never written over."""
+    """The same for a new folder. An existing folder is never overwritten."""
     if target.exists():
         raise InputError(f"{target} exists already; remove it or choose another name.")
-    beside = _beside(target)
-    try:
+    with atomic_file(target) as beside:
         beside.mkdir()
         yield beside
-        for file in beside.rglob("*"):
-            sync(file)
-        sync(beside)
-        beside.rename(target)
-        sync(target.parent)
-    except OSError as error:
-        raise cannot_write(target, error) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a text file in UTF-8 atomically."""
+    with atomic_file(target) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk holds what was written, so that no rename comes before its contents."""
-    if _WINDOWS and path.is_dir():  # cannot be opened there
+    """Wait until the disk has what was written, so that no rename overtakes its contents."""
+    if _WINDOWS and path.is_dir():  # Windows cannot open a folder
         return
     handle = os.open(path, os.O_RDWR if _WINDOWS else os.O_RDONLY)
     try:
@@ -73,17 +83,3 @@ def remove(path: Path) -> None:
     except PermissionError:
         if not _WINDOWS:
             raise
-
-
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{os.getpid()}.elmore-tmp")
-
-
-class ReadOnlyError(InputError):
-    """It can be read, and nothing can be added to it."""
-
-
-def cannot_write(target: Path, error: OSError) -> InputError:
-    """A full disk, a missing folder, a right that is lacking: said of the name the user gave."""
-    kind = ReadOnlyError if error.errno in _NO_RIGHT else InputError
-    return kind(f"{target}: cannot be written ({error.strerror or error}).")

@@ -1,4 +1,4 @@
-"""Manifests that vouch for themselves: JSON with a checksum of all the rest in it."""
+"""Manifests that detect damage: JSON that contains a checksum of its other fields."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from elmore.errors import FormatError
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 
 _CHECKSUM = "checksum"
 _Manifest = TypeVar("_Manifest", bound=BaseModel)
@@ -17,15 +17,15 @@ _Manifest = TypeVar("_Manifest", bound=BaseModel)
 def write_checked(path: Path, manifest: BaseModel) -> None:
     content = manifest.model_dump(mode="json")
     whole = {_CHECKSUM: _checksum(content), **content}
-    with atomic_file(path) as beside:
-        beside.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(whole, indent=1) + "\n")
 
 
 def read_checked(
     path: Path, kind: type[_Manifest], version: int, *, called: str, remedy: str
 ) -> _Manifest:
-    """`called` is what the folder would be with this file, `remedy` what helps if it is damaged."""
-    damaged = FormatError(f"{path}: damaged, its checksum does not fit; {remedy}.")
+    """For errors, `called` is what a folder with this file is, and `remedy` says what to do if the
+    file is damaged."""
+    damaged = FormatError(f"{path}: damaged, its checksum does not match; {remedy}.")
     try:
         whole: Any = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""File names and globs from a command line to the files they name."""
+"""The files that the names and globs of a command line stand for."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,7 +7,7 @@ from elmore.errors import InputError
 
 
 def find_files(patterns: Iterable[str | Path]) -> list[Path]:
-    """Files and globs, sorted; each pattern must find something."""
+    """The files of each pattern, sorted; a pattern without files is an error."""
     found: dict[Path, Path] = {}
     for pattern in patterns:
         paths = [Path(pattern)] if Path(pattern).is_file() else _globbed(Path(pattern))

@@ -1,4 +1,4 @@
-"""HDF5 files whose every write is known to have reached the disk, a full one included."""
+"""HDF5 files that report every failed write, for example on a full disk."""
 
 import io
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import h5py
 
 @contextmanager
 def hdf5_file(path: Path) -> Iterator[tuple[h5py.File, "Disk"]]:
-    """A new HDF5 file whose every write is known to have reached the system."""
+    """A new HDF5 file, and the `Disk` that reports its failed writes."""
     with path.open("w+b", buffering=0) as raw:
         disk = Disk(raw)
         with h5py.File(disk, "w") as file:
@@ -19,8 +19,8 @@ def hdf5_file(path: Path) -> Iterator[tuple[h5py.File, "Disk"]]:
 
 
 class Disk:
-    """The file under an HDF5 file. The HDF5 library loses some write errors and crashes after
-    others, so it is told that all went well, and whoever fills the file asks `check`."""
+    """The file below an HDF5 file. The HDF5 library loses some write errors and crashes after
+    others. So it is told that every write succeeded, and `check` raises the first error."""
 
     def __init__(self, raw: io.FileIO):
         self._raw = raw
@@ -62,4 +62,4 @@ class Disk:
         return self._raw.tell()
 
     def flush(self) -> None:
-        """Nothing waits: the file is unbuffered."""
+        """Nothing to do: the file is unbuffered."""

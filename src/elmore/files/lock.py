@@ -1,5 +1,5 @@
-"""One writer at a time, on every system. The operating system drops the lock together with the
-process that holds it: a killed writer leaves nothing to clean up. The file names the holder.
+"""One writer at a time, on every system. The operating system releases the lock when its process
+ends: a killed writer leaves nothing to clean up. The file names the process that holds the lock.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import IO
 from filelock import lock_descriptor
 
 from elmore.errors import InputError
-from elmore.files.atomic import cannot_write
+from elmore.files.atomic import writing
 
 LOCK = "lock"
 
@@ -25,21 +25,17 @@ class Lock:
     """The right to write to a folder, held from construction to `release`."""
 
     def __init__(self, folder: Path):
-        try:
+        with writing(folder):
             self._file: IO[bytes] = (folder / LOCK).open("a+b")
-        except OSError as error:
-            raise cannot_write(folder, error) from None
-        try:
-            held = lock_descriptor(self._file.fileno(), blocking=False)
-        except OSError as error:
-            self._file.close()
-            raise cannot_write(folder, error) from None
+            try:
+                held = lock_descriptor(self._file.fileno(), blocking=False)
+            except OSError:
+                self._file.close()
+                raise
         if not held:
             holder = self._holder()
             self._file.close()
-            raise BusyError(
-                f"{folder}: {holder} is writing to it; wait until that has ended, or stop it."
-            )
+            raise BusyError(f"{folder}: {holder} is writing to it; wait until it ends, or stop it.")
         self._sign()
 
     def release(self) -> None:
@@ -53,7 +49,7 @@ class Lock:
         }
         try:
             self._file.truncate(0)
-            # The space: on Windows nobody else can read the locked byte, which is the first one.
+            # The space: on Windows other processes cannot read the locked byte, the first one.
             self._file.write(b" " + json.dumps(me).encode())
             self._file.flush()
         except OSError:  # on a full disk the lock is still held

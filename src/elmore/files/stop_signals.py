@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM that stop a program only where stopping leaves nothing half written."""
+"""Ctrl-C and SIGTERM stop a program only where this leaves nothing half written."""
 
 import signal
 import threading
@@ -11,10 +11,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Both signals as KeyboardInterrupt(number), held back outside `allowed` blocks. `arrived` is
-    the last one; with `second_at_once` a second signal is not held back.
+    """Both signals raise KeyboardInterrupt(number), delayed until the next `allowed` block.
+    `arrived` is the last one; with `second_at_once` a second signal is not delayed.
 
-    Outside the main thread, where Python lets nobody handle signals, it does nothing.
+    Outside the main thread, where Python cannot handle signals, it does nothing.
     """
 
     def __init__(self, *, second_at_once: bool = False) -> None:
@@ -26,7 +26,7 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores signals
                     self._before[number] = signal.signal(number, self._arrive)
         return self
 
@@ -36,7 +36,7 @@ class StopSignals:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Stopping is fine in this block; a signal that came earlier stops it at once."""
+        """The block may be stopped; a signal that came earlier stops it at once."""
         self._allowed = True
         try:
             if self.arrived is not None:

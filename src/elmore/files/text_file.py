@@ -1,5 +1,5 @@
-"""Lines of text from plain or compressed files, streamed: one line in memory at a time, and every
-complaint names the file and the line.
+"""Lines of plain or compressed text files, streamed with one line in memory at a time. Every error
+names the file and the line.
 """
 
 import gzip
@@ -8,7 +8,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -18,12 +18,17 @@ Errors = Literal["strict", "replace"]
 
 STDIN = "-"
 COMPRESSED = (".gz", ".xz", ".zst")
-MAX_LINE_BYTES = 1 << 28  # nothing that is one sentence; a binary file, most likely
+MAX_LINE_BYTES = 1 << 28  # no sentence is that long; it is probably a binary file
 _BOM = b"\xef\xbb\xbf"
+_DAMAGE: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+with suppress(ImportError):
+    from zstandard import ZstdError
+
+    _DAMAGE += (ZstdError,)
 
 
 def read_lines(path: str | Path, *, errors: Errors = "strict") -> Iterator[str]:
-    """The lines of a UTF-8 file without their ends; `-` is standard input."""
+    """The lines of a UTF-8 file without line ends; `-` is standard input."""
     with _open(path) as file:
         for number, line in enumerate(_raw_lines(file, path), start=1):
             text = line.removeprefix(_BOM) if number == 1 else line
@@ -39,15 +44,15 @@ def _raw_lines(file: IO[bytes], path: str | Path) -> Iterator[bytes]:
         except _DAMAGE as error:
             reason = str(error) or type(error).__name__
             raise InputError(
-                f"{path}, line {number}: the compressed data ends or breaks here ({reason}). "
-                "The file is damaged: fetch or compress it again."
+                f"{path}, line {number}: the compressed data ends or is damaged here ({reason}). "
+                "Download or compress the file again."
             ) from None
         if not line:
             return
         if len(line) == MAX_LINE_BYTES:
             raise InputError(
-                f"{path}, line {number}: over {MAX_LINE_BYTES:,} bytes without an end of line; "
-                "expected one sentence a line."
+                f"{path}, line {number}: over {MAX_LINE_BYTES:,} bytes without a line end; "
+                "expected one sentence per line."
             )
         yield line
 
@@ -57,9 +62,9 @@ def _decode(line: bytes, path: str | Path, number: int, errors: Errors) -> str:
         return line.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at place "
-            f"{error.start}). Convert the file to UTF-8, or give --errors replace to a command "
-            "that has it."
+            f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at position "
+            f"{error.start}). Convert the file to UTF-8, or use --errors replace where a command "
+            "has it."
         ) from None
 
 
@@ -99,7 +104,7 @@ def _opened_zst(path: Path) -> IO[bytes]:
 
 
 class _ZstFile(io.RawIOBase):
-    """Frame after frame, decompressed; zstandard's own reader takes a cut file for a whole one."""
+    """The decompressed frames. zstandard's own reader does not notice a truncated file."""
 
     def __init__(self, file: IO[bytes], decompressor: Any):
         self._file = file
@@ -126,22 +131,10 @@ class _ZstFile(io.RawIOBase):
 
 def _zst_pieces(file: IO[bytes], decompressor: Any) -> Iterator[bytes]:
     frame, data = None, b""
-    while data := data or file.read(1 << 12):  # small: a piece can swell some 30,000-fold
+    while data := data or file.read(1 << 12):  # small: data can grow about 30,000 times
         frame = frame or decompressor.decompressobj()
         yield frame.decompress(data)
         data = frame.unused_data if frame.eof else b""
         frame = None if frame.eof else frame
     if frame is not None:
-        raise EOFError("the last frame is cut short")
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    kinds: list[type[Exception]] = [EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError]
-    try:
-        from zstandard import ZstdError
-    except ImportError:
-        return tuple(kinds)
-    return (*kinds, ZstdError)
-
-
-_DAMAGE = _damage()
+        raise EOFError("the last frame is truncated")

@@ -1,4 +1,4 @@
-"""Sentences into an index that is there: every use of the words it has, each sentence once."""
+"""Add sentences to an existing index: every use of its words, each sentence once."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from elmore.uses.context_free import stream_with_static
 
 
 class _New(NamedTuple):
-    """A sentence that the index does not have, and which of its words are indexed."""
+    """A sentence that is not in the index, and the positions of its indexed words."""
 
     words: list[str]
     packed: bytes
@@ -22,7 +22,7 @@ class _New(NamedTuple):
 
 
 def add(writer: IndexWriter, source: LayerSource, sentences: Iterable[Sentence]) -> int:
-    """Every use of the indexed words in sentences that are new; how many sentences that were."""
+    """Add every use of indexed words in new sentences. Returns the number of new sentences."""
     space = read_vector_space(writer.folder, writer.manifest)
     pending, added = writer.pending(), 0
     for new, embedding, static in stream_with_static(

@@ -1,4 +1,4 @@
-"""What an index answers with: neighbors, senses, maps."""
+"""The answers of an index: neighbors, senses, maps."""
 
 # n uses
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from elmore.uses.use import Use
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """A use and how near it is: the cosine of the centered vectors."""
+    """A use and its similarity: the cosine of the centered vectors."""
 
     use: Use
     score: float
@@ -19,7 +19,7 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class StaticNeighbor:
-    """A word and how near it is without context."""
+    """A word and its similarity without context."""
 
     word: str
     score: float
@@ -27,24 +27,24 @@ class StaticNeighbor:
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """Uses of a word that lie together."""
+    """A cluster of uses of a word."""
 
     size: int
     typical: tuple[Use, ...]
-    """The uses nearest to the middle, each in a sentence of its own."""
+    """The uses nearest to the center, each in a different sentence."""
     characteristic: tuple[str, ...]
-    """Words that stand in these sentences more often than in those of the other senses."""
+    """Words that are more frequent in these sentences than in those of the other senses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Senses:
-    """What a word means in a corpus, the most frequent sense first."""
+    """The senses of a word in a corpus, the most frequent one first."""
 
     word: str
     n_uses: int
     senses: tuple[Sense, ...]
     separation: float
-    """The silhouette of the senses, from -1 to 1; 0 when there is but one."""
+    """The silhouette of the senses, from -1 to 1; 0 if there is only one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,4 +54,4 @@ class WordMap:
     word: str
     uses: tuple[Use, ...]
     points: NDArray[np.float32]  # (n, 2)
-    senses: NDArray[np.int64]  # (n,), numbers into `Senses.senses`
+    senses: NDArray[np.int64]  # (n,), positions in `Senses.senses`

@@ -1,6 +1,6 @@
-"""Nearest uses among millions without looking at all of them: uses fall into cells around centers,
-and only the cells nearest to the query are searched, in few dimensions and eight bits. What is
-found is a list of candidates; the stored vectors decide.
+"""Approximate search for the nearest of millions of uses: uses are grouped in cells, and only the
+cells nearest to the query are searched, in few dimensions and eight bits. The result is a list of
+candidates, which are then compared by their stored vectors.
 """
 
 # K kept layers, D vector dim
@@ -21,21 +21,21 @@ from elmore.search.vector_space import Query, equal_mix, one_layer
 from elmore.uses.geometry import unit
 
 LEAST_USES = 50_000
-"""Fewer are compared one by one in the same time."""
+"""With fewer uses, comparing all of them takes no longer."""
 _DIM = 128
-_PROBES = 128  # cells looked at
+_PROBES = 128  # cells searched
 _TRAINING_USES_A_CELL = 40
 _CHUNK = 65_536
 
 
 def is_finished(manifest: Manifest) -> bool:
-    """Nothing is left to be approximated."""
+    """Whether the index has its approximate indexes or needs none."""
     uses = manifest.segments[0].uses if manifest.segments else 0
     return manifest.approximate is not None or uses < LEAST_USES
 
 
 def approximate(writer: IndexWriter) -> None:
-    """Indexes over the first segment: one for the mix, and one for each layer if there are more."""
+    """Index the first segment: for the mix, and for each layer if there are several."""
     if is_finished(writer.manifest):
         return
     segment = writer.segments()[0]
@@ -66,7 +66,7 @@ def _built(segment: Segment, weights: Vectors) -> Any:
 
 
 class Approximate:
-    """The indexes of a folder, each loaded when it is first asked."""
+    """The approximate indexes of a folder, each loaded at first use."""
 
     def __init__(self, folder: Path, n_kept: int):
         self._folder = folder
@@ -75,13 +75,13 @@ class Approximate:
         self._loading = Lock()
 
     def candidates(self, query: Query, n: int) -> Ints:
-        """Rows of the first segment, the likeliest n or some more, in no order."""
+        """Rows of the first segment: at least the n most likely ones, in no order."""
         found = [self._search(name, query, n) for name in self._fitting(query.weights)]
         rows = np.unique(np.concatenate(found))
         return rows[rows >= 0]  # faiss fills up with -1
 
     def _fitting(self, weights: Vectors) -> list[str]:
-        """The index of just this view; for a mix that has none, those of all its parts."""
+        """The index of exactly this view; for another mix, those of all its layers."""
         total = weights / weights.sum() if weights.sum() > 0 else weights
         for name, view in self._views.items():
             if np.allclose(total, view):
@@ -104,7 +104,7 @@ class Approximate:
                     self._loaded[name] = faiss().read_index(str(self._folder / name))
                 except RuntimeError:
                     raise FormatError(
-                        f"{self._folder / name}: missing or damaged; `compact` makes it again."
+                        f"{self._folder / name}: missing or damaged; `compact` builds it again."
                     ) from None
             return self._loaded[name]
 

@@ -1,5 +1,5 @@
-"""A corpus into an index: read once to count, once to embed, and committed as it goes, so that a
-build that was stopped goes on where it was. In the end the uses of each word are put together.
+"""Build an index from a corpus, which is read twice: once to count words, once to embed sentences.
+Regular commits let a stopped build continue. At the end the uses of each word are grouped.
 """
 
 # K kept layers, n words, D vector dim
@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,38 +34,29 @@ from elmore.store.words import pack, packed_sentences
 _SAMPLE_SENTENCES = 1000
 
 Keeping = int | str
-"""A layer's number, "mix" for the mean of all layers, "all", or what a store calls `keep`."""
-
-
-class BuildConfig(NamedTuple):
-    """What is asked of a build; an index that is there must be of the same."""
-
-    keep: Keeping
-    precision: Precision
-    words: WordChoice
-    max_uses: int
-    source: ModelSource | None
+"""The number of a layer, "mix" for the mean of all layers, "all", or another `keep` of stores."""
 
 
 def build(
     corpus: Iterable[Sentence],
     source: LayerSource,
     path: Path,
-    config: BuildConfig,
+    asked: Manifest,
+    words: WordChoice,
     watch: BuildWatch,
 ) -> None:
-    """Make an index, or go on with one that was not finished."""
+    """Build the index that is asked for, or continue an unfinished one with the same settings."""
     if iter(corpus) is corpus:
         raise InputError(
-            "The corpus can be read only once, but a build reads it twice; give a list, or an "
-            "object whose __iter__ begins anew."
+            "The corpus can be read only once, but a build reads it twice; pass a list, or an "
+            "object that can be iterated again."
         )
-    faiss()  # an error now, if it is missing, and not after hours
+    faiss()  # if it is missing, an error now and not after hours
     progress = BuildReport(watch)
     if path.exists():
-        _check_same(path, source, config)
+        _check_same(path, asked)
     else:
-        _create(corpus, source, path, config, progress)
+        _create(corpus, source, path, asked, words, progress)
     with IndexWriter(path) as writer:
         if not writer.manifest.reading.complete:
             CorpusEmbedding(writer, source, progress).run(corpus)
@@ -84,14 +74,14 @@ def _create(
     corpus: Iterable[Sentence],
     source: LayerSource,
     path: Path,
-    config: BuildConfig,
+    manifest: Manifest,
+    words: WordChoice,
     progress: BuildReport,
 ) -> None:
-    manifest = _manifest(source, config)
     counts, sample = _count(corpus, progress)
     if not counts:
         raise InputError("The corpus has no words.")
-    chosen = choose_words(counts, config.words)
+    chosen = choose_words(counts, words)
     center = _center(source, sample, manifest, counts)
     manifest = manifest.model_copy(
         update={"listed_words": len(chosen), "reading": Reading(of=progress.now.sentences)}
@@ -103,34 +93,39 @@ def _create(
         write_manifest(folder, manifest)
 
 
-def _manifest(source: LayerSource, config: BuildConfig) -> Manifest:
-    if config.precision not in PRECISIONS:
-        raise ConfigError(f"precision is {config.precision!r}; expected {', '.join(PRECISIONS)}.")
-    if config.max_uses < 1:
-        raise ConfigError(f"max_uses is {config.max_uses}; expected 1 or more.")
-    keep = keep_of(_as_stores_say(config.keep), source.n_layers)
-    assert not isinstance(keep, KeepProjection)  # no string names one
+def new_manifest(
+    model: LayerSource,
+    keep: Keeping,
+    precision: Precision,
+    *,
+    any_word: bool,
+    max_uses: int,
+    source: ModelSource | None,
+) -> Manifest:
+    """The manifest of an index with these settings and without uses."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision is {precision!r}; expected {', '.join(PRECISIONS)}.")
+    if max_uses < 1:
+        raise ConfigError(f"max_uses is {max_uses}; expected 1 or more.")
+    kept = keep_of("average" if keep == "mix" else str(keep), model.n_layers)
+    assert not isinstance(kept, KeepProjection)  # no string names one
     return Manifest(
-        fingerprint=source.fingerprint,
-        source=config.source,
-        n_layers=source.n_layers,
-        dim=source.dim,
-        keep=keep,
-        precision=config.precision,
-        any_word=config.words is None,
+        fingerprint=model.fingerprint,
+        source=source,
+        n_layers=model.n_layers,
+        dim=model.dim,
+        keep=kept,
+        precision=precision,
+        any_word=any_word,
         listed_words=0,
-        max_uses=config.max_uses,
+        max_uses=max_uses,
     )
-
-
-def _as_stores_say(keep: Keeping) -> str:
-    return "average" if keep == "mix" else str(keep)
 
 
 def _count(
     corpus: Iterable[Sentence], progress: BuildReport
 ) -> tuple[Counter[str], list[list[str]]]:
-    """How often each word occurs, and a sample of the sentences."""
+    """The count of each word, and a sample of the sentences."""
     counts: Counter[str] = Counter()
     sample: list[list[str]] = []
     chance = random.Random(0)
@@ -149,7 +144,7 @@ def _count(
 def _center(
     source: LayerSource, sample: list[list[str]], manifest: Manifest, counts: Counter[str]
 ) -> Vectors:
-    """The mean of each kept layer, (K, D), a word counted at most `max_uses` times."""
+    """The mean of each kept layer, (K, D); a word counts at most `max_uses` times."""
     total, weight = np.zeros(()), 0.0
     for embedding in source.stream(sample):
         shares = np.array([min(1.0, manifest.max_uses / counts[w]) for w in embedding.words])
@@ -159,9 +154,9 @@ def _center(
     return (total / weight).astype(np.float32)
 
 
-def _check_same(path: Path, source: LayerSource, config: BuildConfig) -> None:
-    """Going on is only possible with what the build was begun with."""
-    there, asked = read_manifest(path), _manifest(source, config)
+def _check_same(path: Path, asked: Manifest) -> None:
+    """A build can only be continued with the same settings."""
+    there = read_manifest(path)
     if there.reading.complete and len(there.segments) < 2 and is_finished(there):
         raise InputError(f"{path} is complete already; add to it, or choose another name.")
     for name in ("fingerprint", "keep", "precision", "max_uses", "any_word"):
@@ -170,6 +165,6 @@ def _check_same(path: Path, source: LayerSource, config: BuildConfig) -> None:
             if name == "keep":
                 before, now = before.described(), now.described()
             raise InputError(
-                f"{path}: a build that was stopped has {name} {before}, not {now}; go on with "
-                "what it was begun with, or choose another name."
+                f"{path}: the stopped build has {name} {before}, not {now}; continue with the same "
+                "settings, or choose another name."
             )

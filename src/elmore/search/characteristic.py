@@ -1,4 +1,4 @@
-"""The words that are characteristic of a sense: more frequent near its uses than elsewhere."""
+"""The characteristic words of a sense: more frequent near its uses than elsewhere."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,15 +6,16 @@ from math import log, sqrt
 
 from elmore.uses.use import Use
 
-_TELLING = log(2)  # at least so much likelier
+_TELLING = log(2)  # at least twice as likely
 _WINDOW = 10  # words to either side that belong to a use
 
 
 def characteristic(
     uses: Sequence[Use], others: Sequence[Use], background: Mapping[str, int], n: int
 ) -> tuple[str, ...]:
-    """Words near these uses more often than near the others, by log-odds with the corpus's own
-    frequencies as prior: the surest first. Without others, more often than in the corpus."""
+    """Words that are more frequent near these uses than near the others, by log-odds with the word
+    frequencies of the corpus as prior; the most certain first. Without others, than in the corpus.
+    """
     here, there = _context(uses), _context(others) if others else Counter(background)
     odds = _log_odds(here, there, background)
     telling = [word for word, (ratio, _) in odds.items() if ratio > _TELLING and here[word] > 1]
@@ -22,7 +23,7 @@ def characteristic(
 
 
 def _context(uses: Sequence[Use]) -> Counter[str]:
-    """How many uses have the word near them."""
+    """For each word, the number of uses that have it near them."""
     counts: Counter[str] = Counter()
     for use in uses:
         near = use.words[max(0, use.position - _WINDOW) : use.position + _WINDOW + 1]
@@ -33,9 +34,9 @@ def _context(uses: Sequence[Use]) -> Counter[str]:
 def _log_odds(
     here: Counter[str], there: Counter[str], background: Mapping[str, int]
 ) -> dict[str, tuple[float, float]]:
-    """How much likelier a word is here, as a logarithm, and that in standard deviations."""
+    """The log-odds ratio of each word, and the same in standard deviations."""
     n_here, n_there = here.total(), there.total()
-    weight = 2 * n_here  # of the prior: it holds down what is frequent everywhere
+    weight = 2 * n_here  # of the prior, which lowers words that are frequent everywhere
     share = weight / max(1, sum(background.values()))
     odds = {}
     for word, count in here.items():

@@ -1,5 +1,5 @@
-"""Many segments into one: uses of a word side by side again, each sentence once, and without what
-has been deleted. Vectors are copied as they are stored, some thousands at a time.
+"""Merge segments into one: the uses of a word are side by side again, each sentence is stored once,
+and deleted sentences are removed. Vectors are copied as they are, some thousands at a time.
 """
 
 # K kept layers, n uses, D vector dim, S sentences
@@ -32,12 +32,11 @@ class _Uses(NamedTuple):
 
 
 def compact(writer: IndexWriter) -> None:
-    """Merge all segments if there is anything to gain; approximate indexes go with the old one."""
+    """Merge all segments if needed; the approximate indexes of the old one are removed."""
     states = writer.manifest.segments
     if len(states) < 2 and not any(state.deleted for state in states):
         return
-    target = writer.next_segment()
-    merged = merge(writer.segments(), target)
+    merged = merge(writer.segments(), writer.next_segment())
     writer.commit(
         segments=() if merged is None else (merged,),
         next_segment=writer.manifest.next_segment + 1,
@@ -46,7 +45,7 @@ def compact(writer: IndexWriter) -> None:
 
 
 def merge(segments: Sequence[Segment], target: Path) -> SegmentState | None:
-    """A new segment of all that lives in these; None when nothing does."""
+    """A new segment of all that is not deleted; None if everything is."""
     words = sorted({word for segment in segments for word in segment.words})
     uses = _live(segments, words)
     if not len(uses.word):
@@ -69,12 +68,12 @@ def merge(segments: Sequence[Segment], target: Path) -> SegmentState | None:
         keys=keys[sentences],
         static=np.stack(static).astype(np.float16),
     )
-    texts = _texts(segments, starts, sentences)
+    texts = (_text(segments, starts, number) for number in sentences.tolist())
     return write_segment(target, table, texts, _blocks(segments, uses))
 
 
 def _live(segments: Sequence[Segment], words: list[str]) -> _Uses:
-    """Sentences are numbered through."""
+    """All uses that are not deleted; sentences are numbered across segments."""
     number = {word: i for i, word in enumerate(words)}
     parts, start = [], 0
     for i, segment in enumerate(segments):
@@ -93,7 +92,8 @@ def _live(segments: Sequence[Segment], words: list[str]) -> _Uses:
 
 
 def _first_alike(segments: Sequence[Segment], starts: Ints, keys: NDArray[np.uint64]) -> Ints:
-    """For each sentence the first with the same words. Equal hashes are compared word by word."""
+    """For each sentence, the first one with the same words. Equal hashes are not trusted: the words
+    are compared."""
     same = np.arange(len(keys))
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     first: dict[bytes, int] = {}
@@ -103,7 +103,7 @@ def _first_alike(segments: Sequence[Segment], starts: Ints, keys: NDArray[np.uin
 
 
 def _changes(*columns: Ints) -> NDArray[np.bool_]:
-    """Where a row differs from the one before it."""
+    """True where a row differs from the one before it."""
     differs = np.ones(len(columns[0]), np.bool_)
     differs[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return differs
@@ -112,10 +112,6 @@ def _changes(*columns: Ints) -> NDArray[np.bool_]:
 def _text(segments: Sequence[Segment], starts: Ints, sentence: int) -> bytes:
     home = int(np.searchsorted(starts, sentence, side="right")) - 1
     return segments[home].packed(sentence - int(starts[home]))
-
-
-def _texts(segments: Sequence[Segment], starts: Ints, sentences: Ints) -> Iterator[bytes]:
-    return (_text(segments, starts, sentence) for sentence in sentences.tolist())
 
 
 def _blocks(segments: Sequence[Segment], uses: _Uses) -> Iterator[Stored]:

@@ -1,5 +1,5 @@
-"""The second reading of a corpus: sentences with uses to keep are embedded and committed, so that a
-build that was stopped goes on where it was.
+"""The second reading of a corpus: sentences with uses to keep are embedded, with regular commits,
+so that a stopped build can continue.
 """
 
 # K kept layers, m uses of a sentence, D vector dim
@@ -21,21 +21,21 @@ from elmore.store.words import packed_sentences
 from elmore.uses.context_free import stream_with_static
 
 COMMIT_BYTES = 128_000_000
-"""Of vectors in memory, and what a kill would lose."""
+"""The most vectors in memory; a kill would lose them."""
 COMMIT_SECONDS = 60.0
 _SHOW_SECONDS = 0.2
 
 
 @dataclass(slots=True)
 class BuildProgress:
-    """How far a build has come."""
+    """The progress of a build."""
 
     stage: str = "counting"
     """counting, embedding, grouping, and then approximating"""
     read: int = 0
-    """Sentences of the corpus."""
+    """Sentences read."""
     sentences: int = 0
-    """Those in it, once they are counted."""
+    """Sentences of the corpus, once they are counted."""
     words: int = 0
     """Embedded in this run."""
     uses: int = 0
@@ -47,7 +47,7 @@ BuildWatch = Callable[[BuildProgress], None]
 
 
 class BuildReport:
-    """Reports the progress, not too often."""
+    """Reports the progress, at most five times per second."""
 
     def __init__(self, watch: BuildWatch):
         self.now, self._watch = BuildProgress(), watch
@@ -102,7 +102,7 @@ class CorpusEmbedding:
                         found = next(stream, None)
                 except BaseException as error:
                     self._commit(self.done)
-                    error.add_note("What was computed is kept: run it again to go on.")
+                    error.add_note("What was computed is kept: run it again to continue.")
                     raise
                 if found is None:
                     break
@@ -144,5 +144,5 @@ class CorpusEmbedding:
     def _other_corpus(self) -> InputError:
         return InputError(
             f"{self.writer.folder}: the build was stopped after {self.done.sentences:,} sentences, "
-            "and this corpus does not begin with them; give the corpus it was begun with."
+            "and this corpus does not start with them; use the same corpus."
         )

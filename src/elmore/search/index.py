@@ -1,4 +1,4 @@
-"""The index: every use of every word of a corpus, to be asked which others are like it.
+"""The index: the uses of the words of a corpus, and a search for the uses most similar to another.
 
 index = Index.build(sentences, embedder, "wiki.index", words=20_000)
 index.neighbors("We sat on the bank of the river .".split(), position=4)
@@ -17,7 +17,7 @@ from elmore.search import build
 from elmore.search.add import add
 from elmore.search.answers import Neighbor, Senses, StaticNeighbor, WordMap
 from elmore.search.approximate import approximate
-from elmore.search.build import BuildConfig, Keeping
+from elmore.search.build import Keeping
 from elmore.search.compact import compact
 from elmore.search.corpus_embedding import BuildWatch
 from elmore.search.index_snapshot import IndexSnapshot
@@ -27,12 +27,13 @@ from elmore.search.sampling import WordChoice
 from elmore.search.senses import clustered_uses
 from elmore.search.vector_space import Layer
 from elmore.store.precision import Precision
+from elmore.store.store import check_model
 from elmore.store.words import packed_sentence, packed_sentences
 from elmore.uses.use import Use
 
 
 class Index:
-    """Uses on disk, as the last look at the folder found them. Many readers, one writer."""
+    """Uses on disk, as of opening or the last `refresh`. Many readers, one writer."""
 
     def __init__(self, snapshot: IndexSnapshot, embedder: LayerSource | None = None):
         self._snapshot, self.embedder = snapshot, embedder
@@ -51,15 +52,17 @@ class Index:
         source: ModelSource | None = None,
         progress: BuildWatch = lambda _: None,
     ) -> "Index":
-        """Of all words, the most frequent ones, or those listed. If it is stopped, the same call
-        goes on. `source` is for those who will open the index without its model."""
-        config = BuildConfig(keep, precision, words, max_uses, source)
-        build.build(corpus, embedder, Path(path), config, progress)
+        """Index all words, the most frequent ones, or a list. If it is stopped, the same call
+        continues. `source` tells readers of the index where its model is."""
+        asked = build.new_manifest(
+            embedder, keep, precision, any_word=words is None, max_uses=max_uses, source=source
+        )
+        build.build(corpus, embedder, Path(path), asked, words, progress)
         return cls.open(path, embedder)
 
     @classmethod
     def open(cls, path: str | Path, embedder: LayerSource | None = None) -> "Index":
-        """An existing index; with its model it can be asked about new sentences."""
+        """An existing index; with its model it can search for words in new sentences."""
         index = cls(IndexSnapshot.open(Path(path)), embedder)
         if embedder is not None:
             index.check_model(embedder)
@@ -69,7 +72,7 @@ class Index:
         """See what has been committed since."""
         self._snapshot = IndexSnapshot.open(self.path)
 
-    # What it is ---------------------------------------------------------------------------------
+    # Properties ---------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
@@ -81,7 +84,7 @@ class Index:
 
     @property
     def n_uses(self) -> int:
-        """Those of deleted sentences are counted until the index is compacted."""
+        """Includes uses in deleted sentences until the index is compacted."""
         return self._snapshot.n_uses
 
     @property
@@ -95,7 +98,7 @@ class Index:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Numbers that `layer` may be, besides "mix"."""
+        """The layer numbers that can be searched, besides "mix"."""
         keep = self.manifest.keep
         return keep.numbers if isinstance(keep, Layers) else ()
 
@@ -119,14 +122,14 @@ class Index:
         distinct: bool = True,
         embedder: LayerSource | None = None,
     ) -> list[Neighbor]:
-        """The uses most like this one: of the same word, or of any.
+        """The uses most similar to this one: of the same word, or of any word.
 
-        With `distinct` every sentence is named once; the sentence asked about never is.
+        With `distinct` every sentence is listed once; the given sentence is never listed.
         """
         words = packed_sentence(sentence).words
         if not 0 <= position < len(words):
             raise InputError(
-                f"position is {position}, but the sentence has the words 0 to {len(words) - 1}."
+                f"position is {position}, but the sentence has words 0 to {len(words) - 1}."
             )
         word = self._snapshot.known(words[position]) if same_word else None
         (embedding,) = self._model(embedder).stream([words])
@@ -143,15 +146,15 @@ class Index:
         distinct: bool = True,
         without: Sequence[Sentence] = (),
     ) -> list[Neighbor]:
-        """The same of a word's layers, (L, D), as the model gives them. With a word, among its
-        uses; sentences in `without` are passed over."""
+        """The same for the layers of a word, (L, D), from the model. With `word`, only among its
+        uses; sentences in `without` are skipped."""
         return self._snapshot.neighbors(vectors, word, k, layer, distinct, without)
 
     def static_neighbors(
         self, word: str, k: int = 10, vectors: StaticVectors | None = None
     ) -> list[StaticNeighbor]:
-        """Indexed words whose context-free vectors are most like this word's: layer 0 of the
-        model, or vectors from elsewhere."""
+        """Indexed words whose context-free vectors are most similar to that of this word: layer 0
+        of the model, or other static vectors."""
         return self._snapshot.static_neighbors(word, k, vectors)
 
     # Senses -------------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ class Index:
     def senses(
         self, word: str, *, layer: Layer = "mix", typical: int = 3, words: int = 8
     ) -> Senses:
-        """What the word means here; each sense with some typical uses and characteristic words."""
+        """The senses of a word, each with some typical uses and characteristic words."""
         return clustered_uses(self._snapshot, word, layer).senses(typical, words)
 
     def map(self, word: str, layer: Layer = "mix") -> WordMap:
@@ -169,14 +172,14 @@ class Index:
     def senses_and_map(
         self, word: str, *, layer: Layer = "mix", typical: int = 3, words: int = 8
     ) -> tuple[Senses, WordMap]:
-        """Both, with the uses clustered once."""
+        """Both; the uses are clustered only once."""
         clustered = clustered_uses(self._snapshot, word, layer)
         return clustered.senses(typical, words), clustered.map()
 
     # Writing ------------------------------------------------------------------------------------
 
     def add(self, sentences: Iterable[Sentence], *, embedder: LayerSource | None = None) -> int:
-        """All uses of indexed words in new sentences, however many the words have already; how
+        """Add all uses of indexed words in new sentences, without a limit per word. Returns how
         many sentences were new."""
         model = self._model(embedder)
         try:
@@ -186,7 +189,7 @@ class Index:
             self.refresh()
 
     def delete(self, sentences: Iterable[Sentence]) -> int:
-        """Forget sentences with all their uses; how many of them were there."""
+        """Delete sentences with all their uses. Returns how many were in the index."""
         wanted = {read.packed for read in packed_sentences(sentences)}
         deleted = 0
         with IndexWriter(self.path) as writer:
@@ -199,21 +202,16 @@ class Index:
         return deleted
 
     def compact(self) -> None:
-        """Put the uses of each word together again and let go of what is deleted."""
+        """Group the uses of each word again and remove what is deleted."""
         with IndexWriter(self.path) as writer:
             compact(writer)
             approximate(writer)
         self.refresh()
 
     def check_model(self, embedder: LayerSource) -> None:
-        """Refuse another model than the one these vectors come from."""
-        ours = self.manifest.fingerprint
-        if embedder.fingerprint != ours:
-            raise InputError(
-                f"{self.path}: holds vectors of the model {ours[:12]}, but the model given is "
-                f"{embedder.fingerprint[:12]}; use that model with the same precision, or another "
-                "index."
-            )
+        """Raise an error for a model that these vectors do not come from."""
+        remedy = "use that model with the same precision, or another index"
+        check_model(self.path, self.manifest.fingerprint, embedder, remedy)
 
     def _model(self, embedder: LayerSource | None) -> LayerSource:
         if embedder is not None:

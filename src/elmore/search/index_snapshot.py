@@ -1,5 +1,5 @@
-"""An index as it was at one moment: its segments, and everything that can be asked of them. Nothing
-in it changes; when the folder has changed, a new snapshot is opened.
+"""An index as it was at one moment: its segments, and the searches in them. It never changes; when
+the folder has changed, a new snapshot is opened.
 """
 
 # n uses, D vector dim, W words
@@ -37,11 +37,9 @@ class IndexSnapshot:
         self.segments = open_segments(path, manifest)
         self.space = read_vector_space(path, manifest)
         self._starts = np.cumsum([0, *(segment.state.uses for segment in self.segments)])
-        self._approximate = (
-            None
-            if manifest.approximate is None
-            else Approximate(path / manifest.approximate, manifest.n_kept)
-        )
+        self._approximate: Approximate | None = None
+        if manifest.approximate is not None:
+            self._approximate = Approximate(path / manifest.approximate, manifest.n_kept)
 
     @classmethod
     def open(cls, path: Path) -> "IndexSnapshot":
@@ -49,7 +47,7 @@ class IndexSnapshot:
             manifest = read_manifest(path)
             try:
                 return cls(path, manifest)
-            except FileNotFoundError:  # a writer may have merged segments between two looks
+            except FileNotFoundError:  # a writer may have merged segments in the meantime
                 continue
         raise InputError(f"{path}: a part that its manifest names is missing; build it again.")
 
@@ -67,19 +65,19 @@ class IndexSnapshot:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How often the corpus has each listed word."""
+        """How often each listed word occurs in the corpus."""
         return read_counts(self.path)
 
     def __contains__(self, word: str) -> bool:
         return any(word in segment for segment in self.segments)
 
     def known(self, word: str) -> str:
-        """As it is indexed: as written, or else in lower case."""
+        """The indexed spelling: as written, or else in lower case."""
         for spelling in (word, word.lower()):
             if spelling in self:
                 return spelling
         near = get_close_matches(word, self.words, n=3)
-        hint = f" (near it: {', '.join(near)})" if near else ""
+        hint = f" (similar: {', '.join(near)})" if near else ""
         raise InputError(f"{word!r} is not an indexed word of {self.path}{hint}.")
 
     def uses(self, word: str) -> list[Use]:
@@ -90,7 +88,7 @@ class IndexSnapshot:
         ]
 
     def vectors(self, word: str, layer: Layer) -> Vectors:
-        """Of all uses of a word, in the order of `uses`, of length one: (n, D)."""
+        """The unit vectors of all uses of a word, in the order of `uses`: (n, D)."""
         weights, known = self.space.weights(layer), self.known(word)
         parts = [segment.vectors(segment.rows(known), weights) for segment in self.segments]
         return unit(np.concatenate(parts))
@@ -159,7 +157,7 @@ class IndexSnapshot:
 
     @cached_property
     def _static(self) -> tuple[dict[str, int], Vectors]:
-        """Every word's row, and vectors of length one, (W, D)."""
+        """The row of every word, and unit vectors, (W, D)."""
         names: dict[str, int] = {}
         parts = []
         for segment in self.segments:

@@ -1,9 +1,9 @@
-"""The one writer. A segment is written beside the others and does not exist until the manifest
-names it: whatever stops the writer, the index is as its last commit left it.
+"""The one writer. A new segment does not exist until the manifest names it: if the writer is
+stopped, the index is as the last commit left it.
 """
 
 # K kept layers, m uses of a sentence, D vector dim
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from elmore.search.manifest import (
     write_manifest,
 )
 from elmore.search.segment import Segment, Table, deleted_name, write_segment
-from elmore.store.precision import Codec, Stored
+from elmore.store.precision import Codec
 from elmore.store.words import Keys
 from elmore.store.writer import UNFINISHED
 
@@ -27,7 +27,7 @@ _OURS = ("segment-*", "approximate-*", UNFINISHED)
 
 
 class Pending:
-    """Uses that wait to become a segment."""
+    """Uses that will become a segment."""
 
     def __init__(self, codec: Codec, keys: Keys):
         self._codec, self._keys = codec, keys
@@ -40,12 +40,8 @@ class Pending:
         self._static: dict[str, Vectors] = {}
 
     def __len__(self) -> int:
-        """Uses."""
+        """The number of uses."""
         return len(self._words)
-
-    @property
-    def n_sentences(self) -> int:
-        return len(self._texts)
 
     def add(
         self,
@@ -55,7 +51,7 @@ class Pending:
         vectors: Vectors,
         static: Vectors,
     ) -> None:
-        """A sentence's uses: what is kept of them, (K, m, D), and without context, (m, D)."""
+        """The uses of a sentence: their kept layers, (K, m, D), and without context, (m, D)."""
         for position, vector in zip(positions, static, strict=True):
             word = words[position]
             if word not in self._static:
@@ -81,20 +77,17 @@ class Pending:
             keys=np.array([key_of(self._keys, text) for text in self._texts], np.uint64),
             static=np.stack([self._static[word] for word in words]),
         )
-        return write_segment(target, table, self._texts, self._blocks(vectors))
-
-    def _blocks(self, vectors: Vectors) -> Iterator[Stored]:
-        codec, n_uses = self._codec, vectors.shape[1]
-        yield codec.stored(codec.encode(vectors), 0, n_uses)
+        block = self._codec.stored(self._codec.encode(vectors), 0, len(word))
+        return write_segment(target, table, self._texts, [block])
 
 
 def key_of(keys: Keys, packed: bytes) -> int:
-    """The short hash that a segment keeps of a sentence; the text itself decides."""
+    """The short hash of a sentence in a segment; the text itself is always compared too."""
     return int.from_bytes(keys.of(packed)[:8], "little")
 
 
 class IndexWriter:
-    """Holds the lock from its making to `close`."""
+    """Holds the lock until its block ends."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -126,13 +119,13 @@ class IndexWriter:
         return self.folder / f"segment-{self.manifest.next_segment:05}"
 
     def commit(self, **changes: Any) -> None:
-        """What the manifest says from now on; folders that it no longer names are removed."""
+        """Change the manifest; folders that it no longer names are removed."""
         self.manifest = self.manifest.model_copy(update=changes)
         write_manifest(self.folder, self.manifest)
         self._sweep()
 
     def add(self, pending: Pending, **changes: Any) -> None:
-        """Make these uses exist."""
+        """Write these uses and commit them."""
         if len(pending):
             state = pending.write(self.next_segment())
             changes["segments"] = (*self.manifest.segments, state)
@@ -141,7 +134,7 @@ class IndexWriter:
             self.commit(**changes)
 
     def delete(self, number: int, sentences: Sequence[int]) -> None:
-        """Sentences of the segment with this number, together with those deleted before."""
+        """Delete sentences of the segment with this number, in addition to earlier ones."""
         segment = self.segments()[number]
         before = [] if segment.live is None else np.flatnonzero(~segment.live).tolist()
         state = segment.state.model_copy(update={"deleted": segment.state.deleted + 1})
@@ -152,7 +145,7 @@ class IndexWriter:
         self.commit(segments=tuple(states))
 
     def _sweep(self) -> None:
-        """Remove what an interrupted writer left, and what is no longer needed."""
+        """Remove what an interrupted writer has left, and what is no longer needed."""
         states = self.manifest.segments
         known = {state.name for state in states} | {deleted_name(state) for state in states}
         known.add(self.manifest.approximate or "")

@@ -1,5 +1,5 @@
-"""What an index is on disk: a folder of segments that never change, and a manifest that says which
-of them count. Replacing the manifest is the one moment at which anything happens.
+"""An index on disk: a folder of segments that never change, and a manifest that lists the valid
+ones. A change takes effect when the manifest is replaced.
 """
 
 from pathlib import Path
@@ -16,29 +16,29 @@ MANIFEST = "index.json"
 
 
 class SegmentState(Frozen):
-    """A segment that counts; the sizes of its files follow from it."""
+    """A valid segment; the sizes of its files follow from these numbers."""
 
     name: str
     words: int = Field(ge=1)
     uses: int = Field(ge=1)
     sentences: int = Field(ge=1)
     deleted: int = Field(default=0, ge=0)
-    """The generation of its list of deleted sentences; 0: it has none."""
+    """The generation of its list of deleted sentences; 0: no list."""
 
 
 class Reading(Frozen):
-    """How far the corpus has been read; a build that was stopped goes on from there."""
+    """How much of the corpus has been read; a stopped build continues from there."""
 
     sentences: int = 0
     crc32: int = 0
-    """Of these sentences: another corpus is noticed."""
+    """Of these sentences, to detect another corpus."""
     of: int = 0
     """Sentences in the whole corpus."""
     complete: bool = False
 
 
 class ModelSource(Frozen):
-    """What a model can be loaded from again."""
+    """Where a model can be loaded from again."""
 
     name: str
     """A shipped name or a path."""
@@ -51,19 +51,19 @@ class Manifest(Frozen):
 
     version: int = VERSION
     fingerprint: str
-    """Of the model whose vectors these are."""
+    """Of the model that made the vectors."""
     source: ModelSource | None
-    """For those who open the index without its model."""
+    """For readers who open the index without its model."""
     n_layers: int = Field(ge=1)
-    """Of the model, as is `dim`; what is kept may be less."""
+    """Of the model, like `dim`; the index may keep less."""
     dim: int = Field(ge=1)
     keep: LayerChoice
     precision: Precision
     any_word: bool
-    """Every word is indexed, new ones too; otherwise those of the list."""
+    """Every word is indexed, also new ones; otherwise only those of the list."""
     listed_words: int = Field(ge=0)
     max_uses: int = Field(ge=1)
-    """Of a word, when the index was built from its corpus."""
+    """Per word, when the index was built from its corpus."""
     reading: Reading = Reading()
     segments: tuple[SegmentState, ...] = ()
     next_segment: int = 0

@@ -1,5 +1,5 @@
-"""The uses nearest to a query: all uses of one word by one matrix product, or all uses there are,
-where the approximate index names candidates and the stored vectors decide.
+"""The uses nearest to a query: among the uses of one word by a matrix product, or among all uses,
+where the approximate index finds candidates and their stored vectors are compared.
 """
 
 # m uses looked at, D vector dim
@@ -57,24 +57,19 @@ def _scan(segment: Segment, query: Query, n: int) -> tuple[Ints, Vectors]:
     ]
     scores = np.concatenate(parts)
     rows = _living(segment, np.arange(n_uses))
-    best = rows[_largest(scores[rows], n)]
-    return best, scores[best]
+    if n < len(rows):
+        rows = rows[np.argpartition(-scores[rows], n)[:n]]
+    return rows, scores[rows]
 
 
 def _cosines(segment: Segment, rows: Rows, query: Query) -> Vectors:
     vectors = unit(segment.vectors(rows, query.weights))  # (m, D)
-    cosines: Vectors = np.clip(vectors @ query.seen(query.weights), -1, 1)  # rounding goes beyond
+    cosines: Vectors = np.clip(vectors @ query.seen(query.weights), -1, 1)  # rounding errors
     return cosines
 
 
 def _living(segment: Segment, rows: Ints) -> Ints:
     return rows if segment.live is None else rows[segment.live[segment.uses[rows, 0]]]
-
-
-def _largest(scores: Vectors, n: int) -> Ints:
-    if n >= len(scores):
-        return np.arange(len(scores))
-    return np.argpartition(-scores, n)[:n]
 
 
 def _hits(segment: int, rows: Ints, scores: Vectors) -> list[Hit]:

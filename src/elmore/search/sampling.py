@@ -1,5 +1,5 @@
-"""Which uses of a corpus an index holds: of the words asked for, each as often as allowed, spread
-evenly from the corpus's beginning to its end.
+"""Which uses of a corpus are indexed: those of the chosen words, up to a limit per word, spread
+evenly over the corpus.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from elmore.errors import ConfigError, InputError
 from elmore.store.words import unpack
 
 WORDS = "words.txt"  # the list
-COUNTS = "counts.bin"  # how often the corpus has each
+COUNTS = "counts.bin"  # how often each occurs in the corpus
 WordChoice = int | Sequence[str] | None
 
 
 def choose_words(counts: Mapping[str, int], words: WordChoice) -> dict[str, int]:
-    """The words to index and how often each occurs: all, the most frequent, or these."""
+    """The words to index and their counts: all, the most frequent, or a given list."""
     match words:
         case None:
             return dict(counts)
@@ -35,14 +35,14 @@ def choose_words(counts: Mapping[str, int], words: WordChoice) -> dict[str, int]
 
 
 class UsePlan:
-    """Walks through the corpus sentence by sentence and picks; the same walk picks the same."""
+    """Chooses uses, sentence by sentence; the same corpus gives the same uses."""
 
     def __init__(self, counts: Mapping[str, int], max_uses: int):
         self.counts, self.max_uses = counts, max_uses
         self._seen: dict[str, int] = {}
 
     def positions(self, words: Sequence[str]) -> list[int]:
-        """The uses to keep of the corpus's next sentence."""
+        """The uses to keep of the next sentence of the corpus."""
         return [position for position, word in enumerate(words) if self._keeps(word)]
 
     def _keeps(self, word: str) -> bool:
@@ -58,7 +58,7 @@ class UsePlan:
 
 
 def read_counts(folder: Path) -> dict[str, int]:
-    """The words of the list and how often the corpus has them."""
+    """The listed words and how often they occur in the corpus."""
     words = unpack((folder / WORDS).read_bytes())
     counts = np.frombuffer((folder / COUNTS).read_bytes(), np.int64)
     return dict(zip(words, counts.tolist(), strict=True))

@@ -1,5 +1,5 @@
-"""A part of an index that never changes: the uses of some sentences, those of a word side by side,
-so that all uses of a word are one slice of a mapped file.
+"""A part of an index that never changes: the uses of some sentences, sorted by word, so that all
+uses of a word are one slice of a mapped file.
 """
 
 # K kept layers, n uses, D vector dim, W words, S sentences, m uses asked for
@@ -30,8 +30,7 @@ USES = "uses.bin"  # sentence and position
 SENTENCES = "sentences.txt"
 OFFSETS = "offsets.bin"  # where each sentence begins, and the end
 KEYS = "keys.bin"  # hashes of sentences
-STATIC = "static.bin"  # a word's context-free vector
-_SCALE_BYTES = 4
+STATIC = "static.bin"  # context-free vectors of words
 
 
 def vectors_name(layer: int) -> str:
@@ -44,10 +43,10 @@ def scales_name(layer: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """All of a segment but its vectors and text."""
+    """A segment without its vectors and text."""
 
     words: Sequence[str]  # W, sorted
-    word: Ints  # (n,), numbers into `words`, ascending
+    word: Ints  # (n,), positions in `words`, ascending
     sentence: Ints  # (n,)
     position: Ints  # (n,)
     keys: NDArray[np.uint64]  # (S,)
@@ -57,7 +56,7 @@ class Table:
 def write_segment(
     target: Path, table: Table, texts: Iterable[bytes], blocks: Iterable[Stored]
 ) -> SegmentState:
-    """A new folder. `texts` are the packed sentences, `blocks` the vectors, use by use."""
+    """Write a new folder. `texts` are the packed sentences, `blocks` the vectors of the uses."""
     with atomic_folder(target) as folder:
         _write_table(folder, table)
         _write_texts(folder, texts)
@@ -90,8 +89,8 @@ def _write_texts(folder: Path, texts: Iterable[bytes]) -> None:
 
 
 def _write_vectors(folder: Path, blocks: Iterable[Stored]) -> None:
-    """One file per layer, by write and not through a memory map: a full disk is then an error and
-    does not kill the process."""
+    """One file per layer, with `write` and not through a memory map: a full disk is then an error
+    and does not kill the process."""
     files: dict[str, IO[bytes]] = {}
     try:
         for values, scales in blocks:
@@ -111,7 +110,7 @@ def _append(files: dict[str, IO[bytes]], path: Path, array: NDArray[Any]) -> Non
 
 
 class Segment:
-    """The same, mapped: what is not looked at is not read."""
+    """A segment in mapped memory: only what is used is read from disk."""
 
     def __init__(self, folder: Path, state: SegmentState, codec: Codec, dim: int):
         self.folder, self.state, self.codec = folder / state.name, state, codec
@@ -131,7 +130,7 @@ class Segment:
         self._check()
 
     def _check(self) -> None:
-        """What leads from one file into another leads somewhere."""
+        """Offsets into another file must be ascending and within it."""
         ends = (self.groups, self.state.uses, GROUPS), (self._offsets, len(self._text), OFFSETS)
         for places, end, name in ends:
             if places[0] != 0 or places[-1] > end or (np.diff(places) < 0).any():
@@ -146,7 +145,7 @@ class Segment:
         return {word: i for i, word in enumerate(self.words)}
 
     def __contains__(self, word: str) -> bool:
-        """It has uses that are not deleted."""
+        """Whether the word has uses that are not deleted."""
         return word in self._number and (self.live is None or len(self.rows(word)) > 0)
 
     @cached_property
@@ -166,7 +165,7 @@ class Segment:
         return vector  # (D,)
 
     def vectors(self, rows: Rows, weights: Vectors) -> Vectors:
-        """Σ w_k x_k of these uses, (m, D)."""
+        """Σ w_k x_k for these uses, (m, D)."""
         total: Vectors | None = None
         for k in np.flatnonzero(weights):
             part = self.values[k][rows].astype(np.float32)  # (m, D)
@@ -177,7 +176,7 @@ class Segment:
         return total
 
     def stored(self, rows: Ints) -> Stored:
-        """The numbers as they are kept, (K, m, D) and (K, m, 1)."""
+        """The numbers as they are on disk, (K, m, D) and (K, m, 1)."""
         scales = None if self.scales is None else np.stack([part[rows] for part in self.scales])
         return Stored(np.stack([part[rows] for part in self.values]), scales)
 
@@ -189,13 +188,10 @@ class Segment:
         return tuple(unpack(self.packed(sentence)))
 
     def find(self, key: int, packed: bytes) -> list[int]:
-        """The numbers of a sentence, which a corpus may repeat; not of deleted ones."""
-        numbers = np.flatnonzero(self.keys == np.uint64(key)).tolist()
-        return [
-            number
-            for number in numbers
-            if self.packed(number) == packed and (self.live is None or self.live[number])
-        ]
+        """The numbers of a sentence, which may be repeated; without deleted ones."""
+        same = self.keys == np.uint64(key)
+        live = same if self.live is None else same & self.live
+        return [n for n in np.flatnonzero(live).tolist() if self.packed(n) == packed]
 
     def _live(self, folder: Path) -> NDArray[np.bool_] | None:
         """Which sentences are not deleted; None: all."""
@@ -221,8 +217,8 @@ class Segment:
             if not path.exists():
                 raise FileNotFoundError(path)
             raise FormatError(
-                f"{path}: {len(data):,} bytes, but {n_bytes:,} belong to it; it has been cut. "
-                "Restore it from a copy, or build the index again."
+                f"{path}: truncated, {len(data):,} bytes of {n_bytes:,} are left; restore it from "
+                "a copy, or build the index again."
             )
         return data
 

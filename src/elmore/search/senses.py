@@ -1,4 +1,4 @@
-"""What a word means in a corpus: clusters of its uses, each with typical uses and characteristic
+"""The senses of a word in a corpus: clusters of its uses, each with typical uses and characteristic
 words, and a map of all uses.
 """
 
@@ -28,7 +28,7 @@ class ClusteredUses(NamedTuple):
     clusters: Clusters
 
     def senses(self, typical: int, words: int) -> Senses:
-        """A sense per cluster, with as many typical uses and characteristic words."""
+        """One sense per cluster, with this many typical uses and characteristic words."""
         uses, labels = self.uses, self.clusters.labels
         near = np.einsum("nd,nd->n", self.vectors, self.clusters.centers[labels])  # (n,)
         senses = []
@@ -52,7 +52,7 @@ def clustered_uses(snapshot: IndexSnapshot, word: str, layer: Layer) -> Clustere
 
 
 def _distinct(uses: Sequence[Use], n: int) -> tuple[Use, ...]:
-    """The first n in sentences of their own."""
+    """The first n uses in different sentences."""
     first: dict[tuple[str, ...], Use] = {}
     for use in uses:
         first.setdefault(use.words, use)

@@ -1,5 +1,5 @@
-"""The space in which uses are compared: what is kept of a model's layers, less the mean of each, so
-that what all words have in common does not make everything alike.
+"""The space in which uses are compared: the kept layers minus their mean, because what all words
+have in common would make everything similar.
 """
 
 # L layers of the model, K kept layers, n words, D vector dim
@@ -18,7 +18,7 @@ from elmore.uses.geometry import unit
 CENTER = "centre.bin"
 
 Layer = int | Literal["mix"] | Sequence[float]
-"""A layer's number, the equal mix of what is kept, or a weight for each kept layer."""
+"""The number of a layer, the equal mix of the kept layers, or a weight for each kept layer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,14 +35,14 @@ class VectorSpace:
         return self.keep.select(layers) - self.center[:, None]
 
     def query(self, layers: Vectors, layer: Layer) -> "Query":
-        """Of one word's layers, (L, D)."""
+        """The query for the layers of one word, (L, D)."""
         shape = (self.n_layers, self.center.shape[1])
         if layers.shape != shape:
-            raise InputError(f"The vectors of a word are {layers.shape}; expected {shape}.")
+            raise InputError(f"The vectors of the word are {layers.shape}; expected {shape}.")
         return Query(self.kept(layers[:, None])[:, 0], self.weights(layer))
 
     def weights(self, layer: Layer) -> Vectors:
-        """How much each kept layer counts, (K,)."""
+        """The weight of each kept layer, (K,)."""
         n_kept = len(self.center)
         if isinstance(layer, str):
             if layer != "mix":
@@ -56,7 +56,7 @@ class VectorSpace:
                 f"layer is {list(layer)}; expected {n_kept} weights, one for each kept layer, "
                 "not all of them 0."
             )
-        # cosines do not ask how large they are, and float32 could not multiply any size
+        # cosines do not depend on the scale, and very large weights would overflow in float32
         return np.asarray(weights / np.abs(weights).max(), np.float32)
 
     def _place(self, layer: int) -> int:
@@ -71,13 +71,13 @@ class VectorSpace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A word to find neighbors of, and how much each of its layers counts."""
+    """A word to find neighbors of, and the weight of each of its layers."""
 
     kept: Vectors  # (K, D)
     weights: Vectors  # (K,)
 
     def seen(self, weights: Vectors) -> Vectors:
-        """As a vector of length one, (D,)."""
+        """The unit vector for these weights, (D,)."""
         return unit(np.tensordot(weights, self.kept, axes=1))
 
 

@@ -1,4 +1,4 @@
-"""An embedder with a memory on disk: what the store has is read, the rest is computed and added."""
+"""An embedder with a cache on disk: stored vectors are read, others are computed and added."""
 
 from contextlib import suppress
 from typing import NoReturn
@@ -15,14 +15,16 @@ _WINDOW_WORDS = 8 * BATCH_WORDS
 
 
 class CachedEmbedder(Streams):
-    """Stands wherever an `Embedder` does. Its vectors are the store's: the layers kept, at the
-    precision kept, the first time as well as the second. What is new in a window is added to the
-    store together; while another process writes to the store, or where it is read-only, new
-    vectors are returned but not kept."""
+    """Can replace an `Embedder`. Its vectors are those of the store, with the layers and the
+    precision that the store keeps, also when they have just been computed. The new sentences of a
+    window are added to the store together; if the store is read-only, or another process is
+    writing to it, new vectors are returned but not stored."""
 
     def __init__(self, embedder: Embedder, store: Store):
         store.check_model(embedder)
         self.embedder, self.store = embedder, store
+        self.n_layers, self.dim = store.n_layers, store.dim
+        self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
 
     def __repr__(self) -> str:
         return f"<CachedEmbedder of {self.embedder!r} in {str(self.store.path)!r}>"
@@ -32,25 +34,9 @@ class CachedEmbedder(Streams):
         """Of the model, not of the store."""
         return self.embedder.precision
 
-    @property
-    def dim(self) -> int:
-        return self.store.dim
-
-    @property
-    def n_layers(self) -> int:
-        return self.store.n_layers
-
-    @property
-    def fingerprint(self) -> str:
-        return self.store.vectors_fingerprint
-
-    @property
-    def context_free(self) -> bool:
-        return self.store.context_free
-
     def stateful(self) -> NoReturn:
         raise ConfigError(
-            "Vectors that depend on what was read before cannot be stored; use the model's own "
+            "Vectors that depend on earlier sentences cannot be stored; use the model's own "
             "embedder for a stateful run."
         )
 
@@ -68,7 +54,7 @@ class CachedEmbedder(Streams):
         ]
 
     def _compute(self, missing: dict[bytes, list[str]], batch_words: int) -> dict[bytes, Vectors]:
-        """As the store gives them back from now on."""
+        """The vectors as the store returns them from now on."""
         if not missing:
             return {}
         new = self.embedder.embed(list(missing.values()), batch_words=batch_words)

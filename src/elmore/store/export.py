@@ -1,4 +1,4 @@
-"""A store as files for others: AllenNLP's HDF5, and Arrow or Parquet with one row per word."""
+"""Export a store: AllenNLP's HDF5, and Arrow or Parquet with one row per word."""
 
 # K kept layers, n words, D vector dim
 import json
@@ -24,10 +24,10 @@ ExportWatch = Callable[[int], None]
 
 
 def export(store: Store, target: str | Path, watch: ExportWatch = lambda _: None) -> None:
-    """In the format that the target's ending names; `watch` hears of every sentence."""
+    """In the format of the target's ending; `watch` is called with the number of each sentence."""
     target = Path(target)
     if target.suffix not in ENDINGS:
-        raise ConfigError(f"{target}: its ending names no format; expected {', '.join(ENDINGS)}.")
+        raise ConfigError(f"{target}: unknown ending; expected {', '.join(ENDINGS)}.")
     if target.exists():
         raise InputError(f"{target} exists already; remove it or choose another name.")
     if target.suffix in (".hdf5", ".h5"):
@@ -57,24 +57,17 @@ def export_hdf5(store: Store, target: Path, watch: ExportWatch = lambda _: None)
 def export_arrow(store: Store, target: Path, watch: ExportWatch = lambda _: None) -> None:
     """One row per word: sentence, position, word, and a column of vectors per layer."""
     pa = _pyarrow()
-    names = _columns(store)
+    names = ["vector"]
+    if isinstance(store.keep, Layers):
+        names = [f"layer_{number}" for number in store.keep.numbers]
+    keep = json.dumps(store.keep.model_dump(mode="json"))
+    about = {"model": store.fingerprint, "keep": keep, "precision": store.precision}
     vector = pa.list_(pa.float32(), store.dim)
     fields = [("sentence", pa.int64()), ("position", pa.int32()), ("word", pa.string())]
-    schema = pa.schema([*fields, *((name, vector) for name in names)]).with_metadata(_about(store))
+    schema = pa.schema([*fields, *((name, vector) for name in names)]).with_metadata(about)
     with atomic_file(target) as beside, _table_writer(beside, target.suffix, schema) as writer:
         for group in _groups(store, watch):
             writer.write_batch(pa.record_batch(_arrays(pa, group, vector), schema=schema))
-
-
-def _columns(store: Store) -> list[str]:
-    if isinstance(store.keep, Layers):
-        return [f"layer_{number}" for number in store.keep.numbers]
-    return ["vector"]
-
-
-def _about(store: Store) -> dict[str, str]:
-    keep = json.dumps(store.keep.model_dump(mode="json"))
-    return {"model": store.fingerprint, "keep": keep, "precision": store.precision}
 
 
 def _groups(store: Store, watch: ExportWatch) -> Iterator[list[tuple[int, Embedding]]]:

@@ -1,4 +1,4 @@
-"""Sentences into a store: each distinct one computed and written once, committed as it goes."""
+"""Fill a store: each distinct sentence is computed and written once, with regular commits."""
 
 # K kept layers, n words, D vector dim
 from collections.abc import Callable, Iterable, Iterator
@@ -24,17 +24,17 @@ _AHEAD = 2 * COMMIT_SENTENCES
 
 @dataclass(slots=True)
 class FillProgress:
-    """How far a filling has come."""
+    """The progress of filling a store."""
 
     read: int = 0
-    """Sentences seen, the repeated ones too."""
+    """Sentences read, including repeated ones."""
     added: int = 0
     added_words: int = 0
     seconds: float = 0.0
 
     @property
     def repeated(self) -> int:
-        """Sentences that were there already, once the filling has ended."""
+        """Sentences that were in the store already; final when the work has ended."""
         return self.read - self.added
 
 
@@ -42,19 +42,19 @@ FillWatch = Callable[[FillProgress], None]
 
 
 def encoded(snapshot: Snapshot, layers: Vectors) -> bytes:
-    """A model's layers as the block this store keeps of them."""
+    """A model's layers as the block of bytes that this store keeps."""
     manifest = snapshot.manifest
     if layers.shape[::2] != (manifest.n_layers, manifest.dim):
         raise InputError(
-            f"Vectors of {layers.shape[0]} layers × {layers.shape[2]} were given to a store of a "
-            f"model with {manifest.n_layers} × {manifest.dim}."
+            f"The vectors have {layers.shape[0]} layers × {layers.shape[2]}, but the store's model "
+            f"has {manifest.n_layers} × {manifest.dim}."
         )
     kept = select(manifest.keep, layers, snapshot.projection)  # (K, n, D)
     return snapshot.codec.encode(kept)
 
 
 def as_stored(snapshot: Snapshot, embedding: Embedding) -> Embedding:
-    """A fresh embedding as it would come back from this store."""
+    """A new embedding as this store would return it."""
     block = as_tensor(bytearray(encoded(snapshot, embedding.layers)))
     vectors = snapshot.codec.decode(block, len(embedding.words)).numpy()  # (K, n, D)
     return Embedding(embedding.words, vectors, embedding.spans)
@@ -62,13 +62,12 @@ def as_stored(snapshot: Snapshot, embedding: Embedding) -> Embedding:
 
 def fill(
     writer: StoreWriter, source: LayerSource, sentences: Iterable[Sentence], watch: FillWatch
-) -> None:
-    """Embed and add what is missing. An interruption keeps everything computed before it."""
-    progress, begin = FillProgress(), monotonic()
-    missing = _missing(writer, sentences, progress)
-    stream = source.stream(missing, key=lambda read: read.words)
+) -> FillProgress:
+    """Embed and add what is missing. If interrupted, everything computed before is kept."""
+    filling = _Filling(writer, watch)
+    progress = filling.progress
+    stream = source.stream(filling.missing(sentences), key=lambda read: read.words)
     with StopSignals() as stop:
-        filling = _Filling(writer, progress, begin, watch)
         while True:
             try:
                 with stop.allowed():
@@ -77,22 +76,36 @@ def fill(
                 filling.commit()
                 if progress.added:
                     error.add_note(
-                        f"{progress.added:,} sentences were added and are kept: run it again to "
-                        "go on."
+                        f"{progress.added:,} sentences were added; run it again to continue."
                     )
                 raise
             if found is None:
                 break
             filling.add(*found)
         filling.commit()
+    return progress
 
 
 class _Filling:
-    """Adds and commits, not too seldom."""
+    """Adds sentences, commits regularly and reports the progress."""
 
-    def __init__(self, writer: StoreWriter, progress: FillProgress, begin: float, watch: FillWatch):
-        self.writer, self.progress, self.begin, self.watch = writer, progress, begin, watch
-        self.last = self.shown = begin
+    def __init__(self, writer: StoreWriter, watch: FillWatch):
+        self.writer, self.watch, self.progress = writer, watch, FillProgress()
+        self.begin = self.last = self.shown = monotonic()
+
+    def missing(self, sentences: Iterable[Sentence]) -> Iterator[PackedSentence]:
+        """What has to be computed. The embedder reads ahead of what it returns, so the keys that
+        it has been given and that are not stored yet are remembered here."""
+        writer, ahead = self.writer, dict[bytes, None]()
+        for read in packed_sentences(sentences):
+            self.progress.read += 1
+            key = writer.snapshot.keys.of(read.packed)
+            if key in ahead or writer.has(key):
+                continue
+            ahead[key] = None
+            yield read
+            if len(ahead) > _AHEAD:
+                ahead = {key: None for key in ahead if not writer.has(key)}
 
     def add(self, read: PackedSentence, embedding: Embedding) -> None:
         snapshot, n_words = self.writer.snapshot, len(read.words)
@@ -117,28 +130,5 @@ class _Filling:
 
 
 def is_due(writer: StoreWriter) -> bool:
-    """Enough waits to be committed: what waits is held in memory and is what a kill would lose."""
+    """Time to commit: what is not committed is in memory and would be lost by a kill."""
     return writer.waiting_bytes >= COMMIT_BYTES or len(writer.waiting) >= COMMIT_SENTENCES
-
-
-def _missing(
-    writer: StoreWriter, sentences: Iterable[Sentence], progress: FillProgress
-) -> Iterator[PackedSentence]:
-    """What has to be computed. The embedder reads ahead of what it gives back, so what was handed
-    to it and is not stored yet is remembered here."""
-    keys, ahead = writer.snapshot.keys, dict[bytes, None]()
-    for read in packed_sentences(sentences):
-        progress.read += 1
-        key = keys.of(read.packed)
-        if key in ahead or writer.has(key):
-            continue
-        ahead[key] = None
-        yield read
-        if len(ahead) > _AHEAD:
-            _forget(ahead, writer)
-
-
-def _forget(ahead: dict[bytes, None], writer: StoreWriter) -> None:
-    """Those that have arrived meanwhile."""
-    for key in [key for key in ahead if writer.has(key)]:
-        del ahead[key]

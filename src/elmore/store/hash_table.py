@@ -1,9 +1,9 @@
-"""From a key to the number of its record: a hash table in a file, of which only the slots that are
-looked at are read.
+"""A hash table in a file, from a key to the number of its record. Only the slots that a search
+visits are read.
 
-A slot is 0 or holds a record's number and some bits of its key. Only the record says whether the
-slot is right, so slots left by a commit that never happened do no harm, and a lost or damaged
-table can be made again from the records.
+A slot is 0, or it contains a record's number and some bits of its key. A search always compares the
+key in the record, so slots left by an unfinished commit do no harm, and a lost or damaged table can
+be built again from the records.
 """
 
 import io
@@ -26,16 +26,16 @@ Table = NDArray[np.uint64]
 
 
 def slots_for(n_records: int) -> int:
-    """A power of two, at most two thirds of it in use."""
+    """A power of two, of which at most two thirds are used."""
     return max(_FEWEST, 1 << (n_records * 3 // 2).bit_length())
 
 
 def find(table: Any, records: Any, n_records: int, key: bytes) -> int | None:
-    """The number of the record with this key. `table` gives a slot by its place."""
+    """The number of the record with this key."""
     mask = len(table) - 1
     place = int.from_bytes(key[:8], "little") & mask
     tag = int.from_bytes(key[8 : 8 + _TAG_BYTES], "little")
-    for _ in range(mask):  # a sound table ends it much earlier
+    for _ in range(mask):  # in an intact table the search ends much earlier
         slot = table[place]
         if not slot:
             return None
@@ -49,8 +49,8 @@ def find(table: Any, records: Any, n_records: int, key: bytes) -> int | None:
 
 
 def build(records: Any, n_records: int) -> Table:
-    """The table of all records at once. Taken in the order of where they would like to be, each
-    gets that place or the one after its neighbor's."""
+    """The table of all records at once. Sorted by home slot, each record gets its home slot, or the
+    slot after that of the record before it."""
     n_slots = slots_for(n_records)
     table = np.zeros(n_slots, np.uint64)
     keys = np.frombuffer(records, KEYS, n_records)
@@ -62,16 +62,14 @@ def build(records: Any, n_records: int) -> Table:
     slots = tags << np.uint64(_NUMBER_BITS) | (order + 1).astype(np.uint64)
     inside = int(np.searchsorted(places, n_slots))
     table[places[:inside]] = slots[:inside]
-    for slot in slots[inside:]:  # a few run over the end and go on at the beginning
+    for slot in slots[inside:]:  # the last few may wrap around to the beginning
         table[int(np.argmin(table != 0))] = slot
     return table
 
 
 def insert(path: Path, table: Any, keys: list[bytes], first: int) -> None:
-    """Write slots for new records into the file, numbers from `first` on.
-
-    By write, not through memory: a full disk is then an error and not the end of the process.
-    """
+    """Write the slots of new records, numbered from `first` on, into the file. With `write`, not
+    through mapped memory: a full disk is then an error and does not kill the process."""
     mask = len(table) - 1
     taken: set[int] = set()
     with path.open("r+b", buffering=0) as file:

@@ -1,5 +1,5 @@
 """What a store keeps of a model's layers: some of them, their average, a learned mix, or a
-projection. Each kind is a config that the manifest remembers.
+projection. Each kind is a config in the manifest.
 """
 
 # L layers of the model, K layers kept, n words, D vector dim
@@ -14,7 +14,7 @@ from elmore.store.projection import Projection
 
 
 class KeepProjection(Frozen):
-    """Principal components of all layers; the numbers lie in a file beside the manifest."""
+    """Principal components of all layers; the numbers are in a file beside the manifest."""
 
     kind: Literal["projection"] = "projection"
     dim: int = Field(ge=1)
@@ -33,7 +33,7 @@ KeepAsked = LayersAsked | Projection
 
 
 def keep_of(asked: KeepAsked, n_layers: int) -> Layers | Average | Mix | KeepProjection:
-    """What a caller asks for, checked."""
+    """The checked choice of a caller."""
     if isinstance(asked, Projection):
         return KeepProjection(dim=asked.dim, explained=asked.explained)
     keep = layer_choice(asked, n_layers, "keep")
@@ -43,7 +43,7 @@ def keep_of(asked: KeepAsked, n_layers: int) -> Layers | Average | Mix | KeepPro
 
 
 def select(keep: Keep, layers: Vectors, projection: Projection | None) -> Vectors:
-    """(L, n, D) -> what is kept of it, (K, n, D)."""
+    """(L, n, D) -> what is kept, (K, n, D)."""
     if isinstance(keep, KeepProjection):
         assert projection is not None
         return projection.project(layers)

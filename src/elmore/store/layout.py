@@ -1,5 +1,5 @@
-"""What a store is on disk: a folder of files that only grow, and a manifest that says how far each
-of them counts. What lies beyond was being written when something stopped it, and does not exist.
+"""A store on disk: a folder of files that only grow, and a manifest with the valid size of each.
+Bytes after that size come from a writer that was stopped; readers ignore them.
 """
 
 from pathlib import Path
@@ -30,20 +30,20 @@ def index_name(generation: int) -> str:
 
 
 class FileState(Frozen):
-    """How much of a file counts, and the checksum of that much."""
+    """The valid size of a file, and the checksum of that part."""
 
     bytes: int = Field(default=0, ge=0)
     crc32: int = 0
 
 
 class Manifest(Frozen):
-    """A store at one moment. Replacing this file is what makes new sentences exist."""
+    """A store at one moment. New sentences exist once this file has been replaced."""
 
     version: int = VERSION
     fingerprint: str
-    """Of the model whose vectors these are."""
+    """Of the model that made the vectors."""
     n_layers: int = Field(ge=1)
-    """Of the model, as is `dim`; what is kept may be less."""
+    """Of the model, like `dim`; the store may keep less."""
     dim: int = Field(ge=1)
     keep: Keep
     precision: Precision
@@ -55,11 +55,11 @@ class Manifest(Frozen):
     records: FileState = FileState()
     text: FileState = FileState()
     index: int = 0
-    """The generation of the index file that fits."""
+    """The generation of the current index file."""
 
     @model_serializer(mode="wrap")
     def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As it was before there were models without a context-free layer."""
+        """The same bytes as before there were models without a context-free layer."""
         content: dict[str, Any] = dump(self)
         if self.context_free:
             del content["context_free"]
@@ -71,7 +71,7 @@ class Manifest(Frozen):
 
     @property
     def files(self) -> dict[str, FileState]:
-        """Everything that counts and has a checksum here."""
+        """Every file that has a checksum in the manifest."""
         shards = {shard_name(i): state for i, state in enumerate(self.shards)}
         return {RECORDS: self.records, WORDS: self.text, **shards}
 

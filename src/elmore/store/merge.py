@@ -1,5 +1,5 @@
-"""Stores of one model and one choice put together: blocks are copied as they are, each sentence
-once, and only if its checksums fit.
+"""Merge stores that have the same model and settings: blocks of vectors are copied as they are,
+each sentence once, and only if its checksums match.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,18 @@ from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Damage, sentence_damage
 from elmore.store.writer import StoreWriter, create_folder
 
-_SAME = ("fingerprint", "keep", "precision", "n_layers", "dim")
+_SAME = {
+    "fingerprint": "model",
+    "keep": "keep",
+    "precision": "precision",
+    "n_layers": "number of layers",
+    "dim": "dimension",
+}
 
 
 @dataclass(slots=True)
 class MergeReport:
-    """What a merge did."""
+    """The result of a merge."""
 
     added: int = 0
     repeated: int = 0
@@ -31,7 +37,7 @@ MergeWatch = Callable[[MergeReport], None]
 
 
 def merge(paths: list[Path], target: Path, watch: MergeWatch = lambda _: None) -> MergeReport:
-    """Add everything sound in `paths` to `target`, which is made if it is not there."""
+    """Add every intact sentence of `paths` to `target`, which is created if it does not exist."""
     if not paths:
         raise InputError("No stores to merge; name one or more.")
     sources = [Snapshot.open(path) for path in paths]
@@ -41,7 +47,9 @@ def merge(paths: list[Path], target: Path, watch: MergeWatch = lambda _: None) -
     if target.exists():
         _check_same(first, target, read_manifest(target))
     else:
-        create_folder(target, _emptied(first.manifest), first.projection)
+        nothing = {"shards": (), "records": FileState(), "text": FileState()}
+        empty = {"sentences": 0, "words": 0, "index": 0, **nothing}
+        create_folder(target, first.manifest.model_copy(update=empty), first.projection)
     report = MergeReport()
     with StoreWriter(target) as writer:
         for source in sources:
@@ -70,26 +78,14 @@ def _copy(source: Snapshot, writer: StoreWriter, report: MergeReport, watch: Mer
 
 
 def _check_same(first: Snapshot, folder: Path, manifest: Manifest) -> None:
-    for name in _SAME:
+    for name, label in _SAME.items():
         ours, theirs = getattr(first.manifest, name), getattr(manifest, name)
         if ours != theirs:
             raise InputError(
-                f"{folder}: its {_LABELS[name]} is {_short(theirs)}, but that of {first.folder} is "
-                f"{_short(ours)}; only stores of one kind can be merged."
+                f"{folder}: its {label} is {_short(theirs)}, but that of {first.folder} is "
+                f"{_short(ours)}; only stores with the same settings can be merged."
             )
 
 
-_LABELS = {"fingerprint": "model", "n_layers": "number of layers", "dim": "dimension"} | {
-    name: name for name in ("keep", "precision")
-}
-
-
 def _short(value: Keep | str | int) -> str:
-    if isinstance(value, str | int):
-        return str(value)[:12]
-    return value.described()
-
-
-def _emptied(manifest: Manifest) -> Manifest:
-    nothing = {"shards": (), "records": FileState(), "text": FileState()}
-    return manifest.model_copy(update={"sentences": 0, "words": 0, "index": 0, **nothing})
+    return str(value)[:12] if isinstance(value, str | int) else value.described()

@@ -1,5 +1,5 @@
-"""Vectors as bytes and back. int8 gives every word of every layer a scale of its own, the largest
-of its numbers / 127, so that one word with large numbers does not make the others imprecise.
+"""Vectors as bytes and back. With int8 every word of every layer has its own scale, its largest
+number / 127, so that a word with large numbers does not make the others imprecise.
 """
 
 # K kept layers, n words, D vector dim
@@ -21,12 +21,12 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "float16", "int8")
 _BYTES = {"float32": 4, "float16": 2, "int8": 1}
 _TORCH = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 _SCALE_BYTES = 4
-_ALIGNED = 4  # a block's bytes, so that the next one's scales can be read where they lie
+_ALIGNED = 4  # blocks are padded to this many bytes, so that float32 scales are aligned
 _LARGEST = 127
 
 
 class Stored(NamedTuple):
-    """A sentence as it lies on disk, not copied. Vectors are `values`, or `values * scales`."""
+    """A sentence as it is on disk, not copied. Vectors are `values`, or `values * scales`."""
 
     values: NDArray[Any]  # (K, n, D)
     scales: Vectors | None  # (K, n, 1), with int8 only
@@ -64,17 +64,17 @@ class Codec:
         return data + bytes(-len(data) % _ALIGNED)
 
     def decode(self, block: Tensor, n_words: int) -> Tensor:
-        """A block as a tensor of bytes -> (K, n, D) float32, in memory of its own."""
+        """A block as a tensor of bytes -> (K, n, D) float32, copied."""
         values, scales = self._parts(block, n_words)
         if scales is not None:
             return values.float().mul_(scales)
         return values.clone() if values.dtype is torch.float32 else values.float()
 
     def stored(self, data: Any, offset: int, n_words: int) -> Stored:
-        """The same numbers where they lie, at `offset` in a shard's bytes."""
+        """The same numbers without a copy, at `offset` in a shard's bytes."""
         shape = (self.n_layers, n_words, self.dim)
         if not n_words:
-            data, offset = bytes(1), 0  # NumPy does not look at an empty buffer
+            data, offset = bytes(1), 0  # NumPy refuses an empty buffer
         scales = None
         if self.precision == "int8":
             n = self.n_layers * n_words
@@ -97,7 +97,7 @@ def _quantized(values: Tensor) -> bytes:
     """Scales, then numbers from -127 to 127."""
     scales = values.abs().amax(dim=-1, keepdim=True) / _LARGEST  # (K, n, 1)
     _check_finite(scales, "int8", "finite numbers")
-    smallest = torch.finfo(torch.float32).tiny  # a word of zeros is not to be divided by zero
+    smallest = torch.finfo(torch.float32).tiny  # avoids 0 / 0 for a word of zeros
     codes = (values / scales.clamp(min=smallest)).round_().clamp_(-_LARGEST, _LARGEST)  # (K, n, D)
     codes = codes.to(torch.int8)
     return scales.numpy().tobytes() + codes.numpy().tobytes()
@@ -106,14 +106,14 @@ def _quantized(values: Tensor) -> bytes:
 def _check_finite(values: Tensor, precision: str, most: str) -> None:
     if not torch.isfinite(values).all():
         raise InputError(
-            f"A vector holds a number that {precision} cannot ({most} at most); "
+            f"A vector has a number that {precision} cannot represent ({most} at most); "
             "store it as float32."
         )
 
 
 def as_tensor(data: Any) -> Tensor:
-    """Bytes as a tensor that shares their memory; nothing here writes to it, so torch's warning
-    about memory that cannot be written is beside the point."""
+    """Bytes as a tensor that shares their memory. Nothing here writes to it, so torch's warning
+    about read-only memory is ignored."""
     if len(data) == 0:
         return torch.empty(0, dtype=torch.uint8)
     with warnings.catch_warnings():

@@ -1,5 +1,5 @@
-"""All layers of a word in a few numbers: principal components of the layers laid end to end, from
-a sample of words. What comes back is the nearest that so many numbers can hold.
+"""All layers of a word in a few numbers: the principal components of the concatenated layers,
+learned from a sample of words. Restored layers are the closest approximation.
 """
 
 # L layers, n words, D vector dim, N numbers kept
@@ -20,9 +20,9 @@ class Projection:
     """From L·D numbers to N, and back."""
 
     mean: Vectors  # (L·D,)
-    components: Vectors  # (N, L·D), orthonormal rows, the most telling first
+    components: Vectors  # (N, L·D), orthonormal rows, the largest variance first
     explained: float
-    """The share of the sample's variance that survives."""
+    """The share of the sample's variance that is kept."""
 
     @property
     def dim(self) -> int:
@@ -51,13 +51,13 @@ class Projection:
         return np.asarray(projected[None], np.float32)
 
     def restore(self, projected: Vectors, n_layers: int) -> Vectors:
-        """(1, n, N) -> (L, n, D), as near as it gets."""
+        """(1, n, N) -> (L, n, D), the closest approximation."""
         flat = projected[0] @ self.components + self.mean  # (n, L·D)
         layers = flat.reshape(len(flat), n_layers, len(self.mean) // n_layers).transpose(1, 0, 2)
         return np.ascontiguousarray(layers, dtype=np.float32)
 
     def save(self, path: Path) -> str:
-        """The mean above the components; the file's checksum."""
+        """Write the mean, then the components. Returns the file's checksum."""
         np.save(path, np.concatenate([self.mean[None], self.components]), allow_pickle=False)
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -70,7 +70,7 @@ class Projection:
         if found != checksum:
             raise FormatError(
                 f"{path}: damaged, its checksum is {found[:12]}, expected {checksum[:12]}; "
-                "copy it again from where the store was made."
+                "copy it again from the original store."
             )
         rows = np.load(path, allow_pickle=False)
         return cls(rows[0], rows[1:], explained)
@@ -85,7 +85,7 @@ _Moment = NDArray[np.float64]
 
 
 def _moments(embeddings: Iterable[Embedding]) -> tuple[_Moment, _Moment, int]:
-    """Σ x, Σ x xᵀ and how many words there were."""
+    """Σ x, Σ x xᵀ and the number of words."""
     total, outer, n_words = np.zeros(0), np.zeros((0, 0)), 0
     for embedding in embeddings:
         rows = _end_to_end(embedding.layers).astype(np.float64)  # (n, L·D)

@@ -1,4 +1,4 @@
-"""The offsets file: one record of fixed size a sentence, in the order they were stored."""
+"""The file of records: one record of fixed size per sentence, in the order of storing."""
 
 import struct
 import zlib
@@ -10,7 +10,7 @@ _FIELDS = struct.Struct("<16sQQIIIII")
 _CRC = struct.Struct("<I")
 RECORD_BYTES = _FIELDS.size + _CRC.size
 
-KEYS = np.dtype(  # a record as an array sees it that only wants the key
+KEYS = np.dtype(  # a record as an array that only needs the key
     {"names": ["home", "tag"], "formats": ["<u8", "<u8"], "offsets": [0, 8],
      "itemsize": RECORD_BYTES}
 )  # fmt: skip
@@ -38,7 +38,7 @@ def read_record(data: Any, number: int) -> Record:
 
 
 def is_sound(data: Any, number: int) -> bool:
-    """The record's own checksum fits."""
+    """Whether the record's own checksum matches."""
     begin = number * RECORD_BYTES
     end = begin + _FIELDS.size
     crc: int = _CRC.unpack_from(data, end)[0]

@@ -1,5 +1,5 @@
-"""How large a store of a text would be, for every choice, before anything is computed: the text is
-read, its distinct sentences are counted, and the rest is arithmetic.
+"""The size of a store of a text, for every choice, before anything is computed: the text is read
+and its distinct sentences are counted; the rest is arithmetic.
 """
 
 # L layers, D vector dim
@@ -17,14 +17,14 @@ from elmore.store.records import RECORD_BYTES
 from elmore.store.words import Keys, packed_sentences
 
 HDF5_DATASET_BYTES = 376
-"""What HDF5 adds to a dataset's numbers: its header, its name, its share of the tree (measured)."""
+"""What HDF5 adds to the numbers of a dataset: header, name, part of the tree (measured)."""
 PROJECTED = 256
 _NPY_HEADER = 128
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a text asks for, and what of it is distinct."""
+    """The sentences and words of a text, all and distinct ones."""
 
     sentences: int = 0
     words: int = 0
@@ -33,22 +33,22 @@ class Counts:
     text_bytes: int = 0
     """Of the distinct sentences' words."""
     lengths: Counter[int] = field(default_factory=Counter)
-    """How many distinct sentences have so many words."""
+    """The number of distinct sentences per number of words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One choice and the bytes it would take."""
+    """A choice and its size."""
 
     keep: str
     precision: str
     bytes: int
     word_bytes: int
-    """A word's vectors alone."""
+    """Only the vectors of a word."""
 
 
 def count(sentences: Iterable[Sentence]) -> Counts:
-    """Read a text. It takes 20 bytes of memory a sentence."""
+    """Read a text. It takes 20 bytes of memory per sentence."""
     keys, hashes = Keys(""), array("Q")
     lengths, sizes = array("I"), array("Q")
     for read in packed_sentences(sentences):
@@ -68,12 +68,12 @@ def count(sentences: Iterable[Sentence]) -> Counts:
 
 
 def hdf5_bytes(counts: Counts, n_layers: int, dim: int) -> int:
-    """AllenNLP's cache: float32, all layers, every sentence as often as it occurs."""
+    """AllenNLP's cache: float32, all layers, repeated sentences stored repeatedly."""
     return counts.words * n_layers * dim * 4 + counts.sentences * HDF5_DATASET_BYTES
 
 
 def store_bytes(counts: Counts, codec: Codec) -> int:
-    """A store's vectors, words, records and index; the manifest's few hundred bytes aside."""
+    """A store's vectors, words, records and index, without the manifest (a few hundred bytes)."""
     vectors = sum(codec.n_bytes(n_words) * n for n_words, n in counts.lengths.items())
     slots = hash_table.slots_for(counts.distinct_sentences)
     records = counts.distinct_sentences * RECORD_BYTES

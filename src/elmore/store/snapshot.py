@@ -1,5 +1,5 @@
-"""A store as it was at one moment, mapped into memory: what a reader reads. Opening it costs the
-same for ten sentences and for ten million.
+"""A store as it was at one moment, mapped into memory for readers. Opening takes the same time for
+ten sentences and for ten million.
 """
 
 # K kept layers, n words, D vector dim
@@ -18,6 +18,7 @@ from elmore.store.layout import (
     PROJECTION,
     RECORDS,
     WORDS,
+    FileState,
     Manifest,
     index_name,
     read_manifest,
@@ -32,14 +33,14 @@ _ATTEMPTS = 10
 
 
 class Shard(NamedTuple):
-    """A file of vectors in memory, twice: as bytes and as the same bytes in a tensor."""
+    """A file of vectors in memory, as bytes and as a tensor of the same bytes."""
 
     data: Any
     tensor: Tensor
 
 
 class Snapshot:
-    """The sentences that one manifest speaks of."""
+    """The sentences of one manifest."""
 
     def __init__(self, folder: Path, manifest: Manifest, table: Any):
         self.folder, self.manifest, self.table = folder, manifest, table
@@ -48,12 +49,12 @@ class Snapshot:
         self.records = mapped(folder / RECORDS, manifest.records.bytes)
         self.text = mapped(folder / WORDS, manifest.text.bytes)
         self.n_records = min(manifest.sentences, len(self.records) // RECORD_BYTES)
-        """Sentences whose record is there; of a truncated file, fewer than the manifest says."""
+        """Sentences that have a record; if the file is truncated, fewer than in the manifest."""
         self._shards: dict[int, Shard] = {}
 
     @classmethod
     def open(cls, folder: Path) -> "Snapshot":
-        """Whatever a writer does meanwhile: it may replace the index between two looks."""
+        """Retried, because a writer may replace the index in the meantime."""
         for _ in range(_ATTEMPTS):
             manifest = read_manifest(folder)
             table = _table(folder, manifest.index)
@@ -61,11 +62,7 @@ class Snapshot:
                 return cls(folder, manifest, table)
             if read_manifest(folder) == manifest:
                 break
-        return cls._without_index(folder)
-
-    @classmethod
-    def _without_index(cls, folder: Path) -> "Snapshot":
-        """The index is lost: make it in memory. A writer will write it."""
+        # The index is lost: build it in memory. A writer will write it.
         snapshot = cls(folder, read_manifest(folder), None)
         snapshot.table = hash_table.build(snapshot.records, snapshot.n_records).data
         return snapshot
@@ -99,16 +96,13 @@ class Snapshot:
         data: bytes = self.text[record.text_offset : record.text_offset + record.text_bytes]
         return data
 
-    def words(self, record: Record) -> list[str]:
-        return unpack(self.packed(record))
-
     def block(self, record: Record) -> Tensor:
-        """The bytes of a sentence's vectors, where they lie."""
+        """The bytes of a sentence's vectors, not copied."""
         end = record.offset + self.codec.n_bytes(record.n_words)
         return self._shard(record, end).tensor[record.offset : end]
 
     def stored(self, record: Record) -> Stored:
-        """The numbers of a sentence's vectors, where they lie."""
+        """The numbers of a sentence's vectors, not copied."""
         end = record.offset + self.codec.n_bytes(record.n_words)
         return self.codec.stored(self._shard(record, end).data, record.offset, record.n_words)
 
@@ -116,37 +110,34 @@ class Snapshot:
         return self.codec.decode(self.block(record), record.n_words)  # (K, n, D)
 
     def embedding(self, record: Record) -> Embedding:
-        return Embedding(self.words(record), self.vectors(record).numpy())
+        return Embedding(unpack(self.packed(record)), self.vectors(record).numpy())
 
     def _shard(self, record: Record, end: int) -> Shard:
-        """A record's shard, mapped at first use; it must reach to `end`."""
+        """The record's shard, mapped at first use; it must have at least `end` bytes."""
         shard = self._shards.get(record.shard)
         if shard is None:
-            shard = self._shards[record.shard] = self._open_shard(record.shard)
+            name = shard_name(record.shard)
+            state = self.manifest.files.get(name, FileState())
+            data = mapped(self.folder / name, state.bytes)
+            shard = self._shards[record.shard] = Shard(data, as_tensor(data))
         if end > len(shard.data):
             name = shard_name(record.shard)
-            raise self._damaged(name, self.packed(record), "its vectors lie beyond the file's end")
+            raise self._damaged(name, self.packed(record), "its vectors are after the file's end")
         return shard
-
-    def _open_shard(self, number: int) -> Shard:
-        states = self.manifest.shards
-        n_bytes = states[number].bytes if number < len(states) else 0
-        data = mapped(self.folder / shard_name(number), n_bytes)
-        return Shard(data, as_tensor(data))
 
     def _damaged(self, file: str, packed: bytes, what: str) -> FormatError:
         return FormatError(
             f"{self.folder / file}: {shown(unpack(packed))}: {what}. The file is damaged; "
-            f"`elmore store verify {self.folder}` lists all that is."
+            f"`elmore store verify {self.folder}` lists all damage."
         )
 
 
 def mapped(path: Path, n_bytes: int) -> Any:
-    """The first bytes of a file, as many as count; fewer if it has been cut, none if it is lost."""
+    """The first `n_bytes` of a file; fewer if it is truncated, none if it is missing."""
     try:
         with path.open("rb") as file:
-            there = min(n_bytes, file.seek(0, 2))
-            return mmap.mmap(file.fileno(), there, access=mmap.ACCESS_READ) if there else b""
+            size = min(n_bytes, file.seek(0, 2))
+            return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
     except FileNotFoundError:
         return b""
     except OSError as error:
@@ -154,7 +145,7 @@ def mapped(path: Path, n_bytes: int) -> Any:
 
 
 def _table(folder: Path, generation: int) -> Any | None:
-    """The slots, each fetched from the file when it is looked at."""
+    """The slots; each is read from the file when it is used."""
     data = mapped(folder / index_name(generation), 1 << 62)
     n_slots = len(data) // hash_table.SLOT_BYTES
     if n_slots < 2 or n_slots & (n_slots - 1) or len(data) % hash_table.SLOT_BYTES:

@@ -1,17 +1,15 @@
-"""The store: a folder of sentences' vectors, each sentence once. Any number of readers, one writer.
+"""The store: a folder with the vectors of sentences, each sentence once. Many readers, one writer.
 
 store = Store.create("squad.store", embedder, keep="average", precision="int8")
 store.fill(sentences)
 Store.open("squad.store")["We sat on the river bank."].layers
 """
 
-# K kept layers, B sentences, T words in the longest, n words, D vector dim
+# K kept layers, n words, D vector dim
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from elmore.embedder import LayerSource
 from elmore.embedding import Embedding, Layers, Sentence, Vectors
@@ -24,7 +22,6 @@ from elmore.store.layout import Manifest
 from elmore.store.merge import merge
 from elmore.store.precision import PRECISIONS, Precision, Stored
 from elmore.store.projection import Projection
-from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Verdict, verify, words_damage
 from elmore.store.words import PackedSentence, pack, packed_sentence, packed_sentences, shown
@@ -34,15 +31,14 @@ from elmore.store.writer import StoreWriter, create_folder
 class MissingError(InputError, KeyError):
     """The sentence is not in the store."""
 
-    __str__ = Exception.__str__  # a KeyError's would put it in quotes
+    __str__ = Exception.__str__  # that of KeyError adds quotes
 
 
 class Store:
-    """Sentences and their vectors on disk, as the last look at the folder found them."""
+    """Sentences and their vectors on disk, as of opening or the last `refresh`."""
 
     def __init__(self, snapshot: Snapshot, embedder: LayerSource | None = None):
-        self._snapshot = snapshot
-        self.embedder = embedder
+        self._snapshot, self.embedder = snapshot, embedder
 
     @classmethod
     def create(
@@ -69,7 +65,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, embedder: LayerSource | None = None) -> "Store":
-        """An existing store; to add to it, give the model that it was made with."""
+        """An existing store; to add to it, pass the model that it was made with."""
         store = cls(Snapshot.open(Path(path)), embedder)
         if embedder is not None:
             store.check_model(embedder)
@@ -77,11 +73,11 @@ class Store:
 
     @classmethod
     def merge(cls, paths: Sequence[str | Path], target: str | Path) -> "Store":
-        """All sentences of some stores in one, new or existing; see `merge` for the report."""
+        """Add all sentences of some stores to one, new or existing; `merge` gives a report."""
         merge([Path(path) for path in paths], Path(target))
         return cls.open(target)
 
-    # What it is ---------------------------------------------------------------------------------
+    # Properties ---------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
@@ -97,9 +93,9 @@ class Store:
 
     @property
     def context_free(self) -> bool:
-        """Whether the first layer kept gives a word the same vector in every sentence."""
-        begins = isinstance(self.keep, Layers) and self.keep.numbers[0] == 0
-        return begins and self.manifest.context_free
+        """Whether the first kept layer gives a word the same vector in every sentence."""
+        has_layer_0 = isinstance(self.keep, Layers) and self.keep.numbers[0] == 0
+        return has_layer_0 and self.manifest.context_free
 
     @property
     def precision(self) -> Precision:
@@ -112,13 +108,13 @@ class Store:
 
     @property
     def vectors_fingerprint(self) -> str:
-        """Of the model and of what is kept of it: other vectors than the model's own."""
+        """Of the model and of what is kept: these are not the model's own vectors."""
         kept = f"{self.fingerprint} {self.keep.model_dump_json()} {self.precision}"
         return hashlib.sha256(kept.encode()).hexdigest()
 
     @property
     def n_layers(self) -> int:
-        """Kept ones."""
+        """Kept layers."""
         return self._snapshot.codec.n_layers
 
     @property
@@ -145,45 +141,37 @@ class Store:
         return self._snapshot.lookup(packed_sentence(sentence).packed) is not None
 
     def __getitem__(self, sentence: Sentence) -> Embedding:
-        found = self.get(sentence)
-        if found is None:
-            raise self._missing(packed_sentence(sentence).words)
-        return found
+        read = packed_sentence(sentence)
+        return Embedding(read.words, self._existing_layers(read), read.spans)
 
     def get(self, sentence: Sentence) -> Embedding | None:
-        """The kept layers as float32; None when the sentence is not there."""
+        """The kept layers as float32; None if the sentence is not in the store."""
         read = packed_sentence(sentence)
         layers = self.layers(read)
         return None if layers is None else Embedding(read.words, layers, read.spans)
 
     def layers(self, read: PackedSentence) -> Vectors | None:
-        """The same of a sentence that has been looked at."""
+        """The same for a sentence that has been packed."""
         record = self._snapshot.lookup(read.packed)
         return None if record is None else self._snapshot.vectors(record).numpy()  # (K, n, D)
 
     def stored(self, sentence: Sentence) -> Stored | None:
-        """The numbers where they lie on disk: nothing is copied or decoded."""
+        """The numbers as they are on disk: nothing is copied or decoded."""
         record = self._snapshot.lookup(packed_sentence(sentence).packed)
         return None if record is None else self._snapshot.stored(record)
 
     def batch(self, sentences: Sequence[Sentence]) -> LayerStates:
         """Padded with zeros; fits a DataLoader: `DataLoader(sentences, collate_fn=store.batch)`."""
-        records = [self._record(read) for read in packed_sentences(sentences)]
-        longest = max((record.n_words for record in records), default=0)
-        layers = torch.zeros(self.n_layers, len(records), longest, self.dim)  # (K, B, T, D)
-        mask = torch.zeros(len(records), longest, dtype=torch.bool)
-        for i, record in enumerate(records):
-            layers[:, i, : record.n_words] = self._snapshot.vectors(record)
-            mask[i, : record.n_words] = True
-        return LayerStates(layers, mask)
+        found = [self._existing_layers(read) for read in packed_sentences(sentences)]
+        return LayerStates.padded(found, self.n_layers, self.dim)
 
     def __iter__(self) -> Iterator[Embedding]:
-        """Every sentence, in the order they were stored."""
+        """Every sentence, in the order of storing."""
         snapshot = self._snapshot
         for number in range(snapshot.manifest.sentences):
             if (damage := words_damage(snapshot, number)) is not None:
                 raise FormatError(
-                    f"{self.path}: {damage}; copy the others with `elmore store merge`."
+                    f"{self.path}: {damage}; copy the other sentences with `elmore store merge`."
                 )
             yield snapshot.embedding(snapshot.record(number))
 
@@ -200,25 +188,17 @@ class Store:
     def fill(
         self, sentences: Iterable[Sentence], progress: FillWatch = lambda _: None
     ) -> FillProgress:
-        """Compute and add what is missing, committed as it goes; run it again to go on."""
+        """Compute and add what is missing, with regular commits; if stopped, call it again."""
         if self.embedder is None:
             raise ConfigError(f"{self.path}: opened without a model; open it with one to fill it.")
-        last = FillProgress()
-
-        def watch(now: FillProgress) -> None:
-            nonlocal last
-            last = now
-            progress(now)
-
         try:
             with StoreWriter(self.path) as writer:
-                fill.fill(writer, self.embedder, sentences, watch)
+                return fill.fill(writer, self.embedder, sentences, progress)
         finally:
             self.refresh()
-        return last
 
     def add(self, embeddings: Iterable[Embedding]) -> int:
-        """Add vectors that the same model has made elsewhere; how many were new."""
+        """Add vectors that the same model has made elsewhere. Returns how many were new."""
         added = 0
         try:
             with StoreWriter(self.path) as writer:
@@ -232,22 +212,18 @@ class Store:
         return added
 
     def as_stored(self, embedding: Embedding) -> Embedding:
-        """A fresh embedding as it would come back."""
+        """A new embedding as the store would return it."""
         return fill.as_stored(self._snapshot, embedding)
 
     def check_model(self, embedder: LayerSource) -> None:
-        """Refuse another model than the one these vectors come from."""
-        if embedder.fingerprint != self.fingerprint:
-            raise InputError(
-                f"{self.path}: holds vectors of the model {self.fingerprint[:12]}, but the model "
-                f"given is {embedder.fingerprint[:12]}; use that model, or another store."
-            )
+        """Raise an error for a model that these vectors do not come from."""
+        check_model(self.path, self.fingerprint, embedder, "use that model, or another store")
 
     def _add(self, writer: StoreWriter, embedding: Embedding) -> bool:
         if embedding.layers.shape[1] != len(embedding.words):
             raise InputError(
                 f"{shown(embedding.words)}: {len(embedding.words)} words with "
-                f"{embedding.layers.shape[1]} vectors a layer; expected one a word."
+                f"{embedding.layers.shape[1]} vectors per layer; expected one per word."
             )
         packed = pack(embedding.words)
         key = writer.snapshot.keys.of(packed)
@@ -257,12 +233,17 @@ class Store:
         writer.add(key, packed, len(embedding.words), block)
         return True
 
-    def _record(self, read: PackedSentence) -> Record:
-        record = self._snapshot.lookup(read.packed)
-        if record is None:
-            raise self._missing(read.words)
-        self._snapshot.block(record)  # as many words as it says, before room is made for them
-        return record
+    def _existing_layers(self, read: PackedSentence) -> Vectors:
+        layers, words = self.layers(read), read.words
+        if layers is None:
+            raise MissingError(f"{shown(words)} ({len(words)} words) is not in {self.path}.")
+        return layers
 
-    def _missing(self, words: list[str]) -> MissingError:
-        return MissingError(f"{shown(words)} ({len(words)} words) is not in {self.path}.")
+
+def check_model(path: Path, fingerprint: str, embedder: LayerSource, remedy: str) -> None:
+    """Raise an error for a model whose fingerprint is not the one in the folder `path`."""
+    if embedder.fingerprint != fingerprint:
+        raise InputError(
+            f"{path}: contains vectors of the model {fingerprint[:12]}, but the given model is "
+            f"{embedder.fingerprint[:12]}; {remedy}."
+        )

@@ -1,10 +1,8 @@
-"""Everything compared with its checksum. A file that is whole vouches for its sentences; in one
-that is not, sentence after sentence is looked at, so that the damage has a name and the rest is
-known to be sound.
+"""Compare everything with its checksum. If a file is intact, so are its sentences. In a damaged
+file every sentence is checked, to list the damaged ones and to know that the others are intact.
 """
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +17,12 @@ _CHUNK = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that is not as it was committed."""
+    """Something that differs from what was committed."""
 
     file: str
     what: str
     sentence: int | None = None
-    """Its number in the order of storing, where one sentence is concerned."""
+    """The number of the damaged sentence in the order of storing, if it is a single one."""
 
     def __str__(self) -> str:
         where = "" if self.sentence is None else f"sentence {self.sentence}, "
@@ -33,7 +31,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a store was found to be."""
+    """What was found in a store."""
 
     sentences: int
     bytes: int
@@ -41,17 +39,18 @@ class Verdict:
 
     @property
     def damaged_sentences(self) -> int:
-        """Those that can be named."""
+        """How many damaged sentences are known by number."""
         return len({d.sentence for d in self.damages if d.sentence is not None})
 
 
 def verify(snapshot: Snapshot) -> Verdict:
-    """Read the whole store once; twice where something is wrong."""
+    """Read the whole store once; damaged files twice."""
     states = snapshot.manifest.files
     broken = {
         name: what for name, state in states.items() if (what := _file(snapshot, name, state))
     }
-    damages = list(_sentences(snapshot)) if broken else []
+    numbers = range(snapshot.manifest.sentences if broken else 0)
+    damages = [found for n in numbers if (found := sentence_damage(snapshot, n)) is not None]
     damages += _unfound(snapshot)
     named = {damage.file for damage in damages}
     damages += [Damage(file, what) for file, what in broken.items() if file not in named]
@@ -63,26 +62,20 @@ def verify(snapshot: Snapshot) -> Verdict:
 
 
 def _file(snapshot: Snapshot, name: str, state: FileState) -> str | None:
-    """What is wrong with a file, if something is."""
+    """What is wrong with a file; None if it is intact."""
     data = mapped(snapshot.folder / name, state.bytes)
     if len(data) < state.bytes:
-        return f"cut: {len(data):,} bytes of {state.bytes:,} are left"
+        return f"truncated, {len(data):,} bytes of {state.bytes:,} are left"
     crc = 0
     for begin in range(0, state.bytes, _CHUNK):
         crc = zlib.crc32(data[begin : begin + _CHUNK], crc)
-    return None if crc == state.crc32 else "its checksum does not fit"
-
-
-def _sentences(snapshot: Snapshot) -> Iterator[Damage]:
-    for number in range(snapshot.manifest.sentences):
-        if (damage := sentence_damage(snapshot, number)) is not None:
-            yield damage
+    return None if crc == state.crc32 else "its checksum does not match"
 
 
 def words_damage(snapshot: Snapshot, number: int) -> Damage | None:
-    """What is wrong with one sentence's record or words, if something is."""
+    """What is wrong with the record or the words of a sentence; None if they are intact."""
     if number >= snapshot.n_records:
-        return Damage(RECORDS, "its record is cut off", number)
+        return Damage(RECORDS, "its record is missing", number)
     if not is_sound(snapshot.records, number):
         return Damage(RECORDS, "its record has changed", number)
     record = snapshot.record(number)
@@ -92,25 +85,23 @@ def words_damage(snapshot: Snapshot, number: int) -> Damage | None:
 
 
 def sentence_damage(snapshot: Snapshot, number: int) -> Damage | None:
-    """What is wrong with one sentence, if something is."""
+    """What is wrong with a sentence; None if it is intact."""
     if (damage := words_damage(snapshot, number)) is not None:
         return damage
     record = snapshot.record(number)
-    packed = snapshot.packed(record)
     try:
         block: Any = snapshot.block(record).numpy()
+        if zlib.crc32(block) == record.vectors_crc:
+            return None
+        what = "have changed"
     except FormatError:
-        what = "lie beyond the file's end"
-    else:
-        what = "have changed" if zlib.crc32(block) != record.vectors_crc else ""
-    if not what:
-        return None
-    about = f"the vectors of {shown(unpack(packed))} {what}"
+        what = "are after the file's end"
+    about = f"the vectors of {shown(unpack(snapshot.packed(record)))} {what}"
     return Damage(shard_name(record.shard), about, number)
 
 
 def _unfound(snapshot: Snapshot) -> list[Damage]:
-    """Sound records that the index does not lead to."""
+    """Intact records that the index does not find."""
     numbers = range(snapshot.n_records)
     lost = sum(
         snapshot.find(snapshot.record(n).key) != n for n in numbers if is_sound(snapshot.records, n)
@@ -119,5 +110,5 @@ def _unfound(snapshot: Snapshot) -> list[Damage]:
     missing = not (snapshot.folder / name).exists()
     if not lost and not missing:
         return []
-    what = "missing" if missing else f"does not lead to {lost:,} sentence(s); remove the file"
-    return [Damage(name, f"{what} (it is made again from {RECORDS})")]
+    what = "missing" if missing else f"does not find {lost:,} sentence(s); remove the file"
+    return [Damage(name, f"{what} (it is built again from {RECORDS})")]

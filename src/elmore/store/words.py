@@ -1,40 +1,37 @@
-"""A sentence as the store knows it: its words as bytes, and the key that these hash to."""
+"""A sentence in the store: its words as bytes, and the key, a hash of these bytes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from elmore.embedding import Sentence, read_sentence, read_words
+from elmore.embedding import Sentence, checked, read_sentence, read_words
 from elmore.errors import InputError
 
 KEY_BYTES = 16
 
 
 class PackedSentence(NamedTuple):
-    """A sentence that has been looked at."""
+    """A sentence that has been read, and its words as bytes."""
 
     words: list[str]
     packed: bytes
     spans: list[tuple[int, int]] | None
-    """Where each word stands, if the sentence was a string."""
+    """The position of each word, if the sentence was a string."""
 
 
 def packed_sentence(sentence: Sentence) -> PackedSentence:
-    """A string is tokenized, a list of words is taken as it is."""
-    if type(sentence) is list:  # the common case: `pack` checks the words, and is quicker
+    """A string is tokenized, a list of words is used as it is."""
+    if type(sentence) is list:  # the common case: `pack` checks the words and is faster
         return PackedSentence(list(sentence), pack(sentence), None)
     read = read_sentence(sentence, 0)
     return PackedSentence(read.words, pack(read.words), read.spans)
 
 
 def packed_sentences(sentences: object) -> Iterator[PackedSentence]:
-    """One after another; a complaint says which."""
-    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
-        read_words(sentences)  # says what is wrong
-        return
-    for position, sentence in enumerate(sentences):
+    """One after another; an error names the sentence's position."""
+    for position, sentence in enumerate(checked(sentences)):
         try:
-            read = packed_sentence(sentence)
+            read = packed_sentence(cast(Sentence, sentence))
         except InputError as error:
             said = str(error).replace("Sentence 0", f"Sentence {position}", 1)
             raise InputError(said) from None
@@ -42,11 +39,11 @@ def packed_sentences(sentences: object) -> Iterator[PackedSentence]:
 
 
 def pack(words: Sequence[str]) -> bytes:
-    """Each word and an end of line. No two sentences pack alike, whatever their words hold."""
+    """Each word and a line end. Different sentences never give the same bytes."""
     try:
         text = "\n".join(words)
     except TypeError:
-        read_words([words])  # says which word is none
+        read_words([words])  # raises an error that names the bad word
         raise
     if "\\" in text or text.count("\n") >= max(1, len(words)):
         text = "\n".join(word.replace("\\", "\\\\").replace("\n", "\\n") for word in words)
@@ -65,7 +62,7 @@ def _unescaped(word: str) -> str:
 
 
 class Keys:
-    """Hashes of packed sentences, different for every model."""
+    """Hashes of packed sentences, different for each model."""
 
     def __init__(self, fingerprint: str):
         self._model = blake2b(fingerprint.encode(), digest_size=16).digest()
@@ -75,6 +72,6 @@ class Keys:
 
 
 def shown(words: Sequence[str], most: int = 60) -> str:
-    """A sentence as a message names it."""
+    """A sentence, shortened for a message."""
     text = " ".join(words).encode("utf-8", "replace").decode()
     return repr(text if len(text) <= most else text[: most - 1] + "…")

@@ -1,17 +1,18 @@
-"""The one writer. Sentences are appended to files that are not read beyond what the manifest says;
-a commit makes sure the disk has them and then replaces the manifest. Whatever happens before that
-moment, a kill, a power cut, a full disk, leaves the store as the last commit left it.
+"""The one writer. Sentences are appended to files; readers ignore everything after the size in the
+manifest. A commit syncs the files to disk and then replaces the manifest. After a kill, a power cut
+or a full disk, the store is as the last commit left it.
 """
 
 import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from elmore.errors import FormatError
-from elmore.files.atomic import atomic_file, atomic_folder, cannot_write, remove, sync
+from elmore.files.atomic import atomic_file, atomic_folder, remove, sync, writing
 from elmore.files.lock import Lock
 from elmore.store import hash_table
 from elmore.store.keep import KeepProjection
@@ -33,13 +34,13 @@ from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot, mapped
 
 SHARD_BYTES = 1 << 30
-"""A shard that has grown to this is followed by another."""
+"""The largest size of a shard, unless one sentence is larger."""
 _BUFFER_BYTES = 1 << 20
 UNFINISHED = ".*.elmore-tmp"
 
 
 class AppendFile:
-    """A file that grows, its size and checksum known at every moment."""
+    """A file that only grows; its size and checksum are always known."""
 
     def __init__(self, path: Path, committed: FileState):
         self.path = path
@@ -48,8 +49,8 @@ class AppendFile:
         size = path.stat().st_size if path.exists() else 0
         if size < committed.bytes:
             raise FormatError(
-                f"{path}: {size:,} bytes, but {committed.bytes:,} were committed; it has been cut. "
-                "Copy what is sound with `elmore store merge`, and fill the copy."
+                f"{path}: truncated, {size:,} bytes of {committed.bytes:,} are left. Copy the "
+                "intact sentences with `elmore store merge`, and fill the copy."
             )
         self._file: IO[bytes] = path.open("ab", buffering=0)
 
@@ -65,7 +66,7 @@ class AppendFile:
             self._write()
 
     def sync(self) -> None:
-        """Have the disk hold everything."""
+        """Write everything to the disk."""
         self._write()
         os.fsync(self._file.fileno())
 
@@ -83,16 +84,14 @@ class AppendFile:
 
 
 class StoreWriter:
-    """Holds the lock from its making to `close`; after an error it can only be closed."""
+    """Holds the lock until `close`; after an error it can only be closed."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._lock = Lock(folder)
         try:
-            self._start()
-        except OSError as error:
-            self._lock.release()
-            raise cannot_write(folder, error) from None
+            with writing(folder):
+                self._start()
         except BaseException:
             self._lock.release()
             raise
@@ -108,7 +107,7 @@ class StoreWriter:
         self._occupied = int(np.count_nonzero(np.frombuffer(self.snapshot.table, np.uint64)))
         self._keys: list[bytes] = []
         self.waiting: set[bytes] = set()
-        """Keys of what was added since the last commit."""
+        """Keys of the sentences added since the last commit."""
         self.waiting_bytes = 0
         self._words = manifest.words
 
@@ -122,28 +121,26 @@ class StoreWriter:
         return key in self.waiting or self.snapshot.find(key) is not None
 
     def add(self, key: bytes, packed: bytes, n_words: int, block: bytes) -> None:
-        """Append a sentence that is not there yet; it exists from the next commit on."""
-        try:
-            self._add(key, packed, n_words, block)
-        except OSError as error:
-            raise cannot_write(self.folder, error) from None
-
-    def _add(self, key: bytes, packed: bytes, n_words: int, block: bytes) -> None:
-        if self._shard.bytes and self._shard.bytes + len(block) > SHARD_BYTES:
-            self._next_shard()
-        record = Record(
-            key=key,
-            offset=self._shard.bytes,
-            text_offset=self._text.bytes,
-            shard=len(self._full),
-            n_words=n_words,
-            text_bytes=len(packed),
-            vectors_crc=zlib.crc32(block),
-            text_crc=zlib.crc32(packed),
-        )
-        self._shard.append(block)
-        self._text.append(packed)
-        self._records.append(record.pack())
+        """Append a new sentence; it exists from the next commit on."""
+        with writing(self.folder):
+            if self._shard.bytes and self._shard.bytes + len(block) > SHARD_BYTES:
+                self._shard.sync()
+                self._full.append(self._shard.state)
+                self._shard.close()
+                self._shard = self._open_shard(FileState())
+            record = Record(
+                key=key,
+                offset=self._shard.bytes,
+                text_offset=self._text.bytes,
+                shard=len(self._full),
+                n_words=n_words,
+                text_bytes=len(packed),
+                vectors_crc=zlib.crc32(block),
+                text_crc=zlib.crc32(packed),
+            )
+            self._shard.append(block)
+            self._text.append(packed)
+            self._records.append(record.pack())
         self._keys.append(key)
         self.waiting.add(key)
         self.waiting_bytes += len(block) + len(packed)
@@ -153,47 +150,41 @@ class StoreWriter:
         """Make everything added so far exist."""
         if not self._keys:
             return
-        try:
-            self._commit()
-        except OSError as error:
-            raise cannot_write(self.folder, error) from None
-
-    def _commit(self) -> None:
-        for file in (self._shard, self._text, self._records):
-            file.sync()
-        sync(self.folder)  # the names of new shards
-        before = self.manifest
-        manifest = before.model_copy(
-            update={
-                "sentences": before.sentences + len(self._keys),
-                "words": self._words,
-                "shards": (*self._full, self._shard.state),
-                "records": self._records.state,
-                "text": self._text.state,
-                "index": self._write_index(),
-            }
-        )
-        write_manifest(self.folder, manifest)
-        if manifest.index != before.index:
-            remove(self.folder / index_name(before.index))
-        self.manifest, self.snapshot = manifest, Snapshot.open(self.folder)
+        with writing(self.folder):
+            for file in (self._shard, self._text, self._records):
+                file.sync()
+            sync(self.folder)  # the names of new shards
+            before = self.manifest
+            manifest = before.model_copy(
+                update={
+                    "sentences": before.sentences + len(self._keys),
+                    "words": self._words,
+                    "shards": (*self._full, self._shard.state),
+                    "records": self._records.state,
+                    "text": self._text.state,
+                    "index": self._write_index(),
+                }
+            )
+            write_manifest(self.folder, manifest)
+            if manifest.index != before.index:
+                remove(self.folder / index_name(before.index))
+            self.manifest, self.snapshot = manifest, Snapshot.open(self.folder)
         self._occupied += len(self._keys)
         self._keys, self.waiting, self.waiting_bytes = [], set(), 0
 
     def close(self) -> None:
-        """Let go; what was not committed is taken off the disk again."""
+        """Release the lock; what was not committed is removed from the disk."""
         for file in (self._shard, self._text, self._records):
             file.close()
         try:
-            _trim(self.folder, read_manifest(self.folder))
-        except OSError:  # the next writer does it
-            pass
+            with suppress(OSError):  # the next writer does it
+                _trim(self.folder, read_manifest(self.folder))
         finally:
             self._lock.release()
 
     def _write_index(self) -> int:
-        """Add the new keys to the index, or make it anew when it gets crowded or is lost; which
-        generation of it fits now."""
+        """Add the new keys to the index, or build a new index if it is too full or lost. Returns
+        the generation of the current index."""
         generation, first = self.manifest.index, self.manifest.sentences
         table = self.snapshot.table
         path = self.folder / index_name(generation)
@@ -211,15 +202,9 @@ class StoreWriter:
     def _open_shard(self, committed: FileState) -> AppendFile:
         return AppendFile(self.folder / shard_name(len(self._full)), committed)
 
-    def _next_shard(self) -> None:
-        self._shard.sync()
-        self._full.append(self._shard.state)
-        self._shard.close()
-        self._shard = self._open_shard(FileState())
-
 
 def _trim(folder: Path, manifest: Manifest) -> None:
-    """Take away what lies beyond the manifest: a writer was stopped while it wrote that."""
+    """Remove what the manifest does not cover: a writer was stopped while it wrote that."""
     for name, state in manifest.files.items():
         path = folder / name
         if path.exists() and path.stat().st_size > state.bytes:
