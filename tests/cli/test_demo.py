@@ -84,7 +84,7 @@ def test_a_picture_is_drawn(
         (["--word", "sprng"], "try spring"),
         (["--model", "nowhere"], "No model 'nowhere'"),
         (["--plot", "x.jpg"], "ends in '.jpg'; expected .html or .png."),
-        (["--plot", "no/such/x.html"], "is no folder; make it first."),
+        (["--plot", "no/such/x.html"], "no such folder; create it first."),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_one_line(

@@ -111,7 +111,7 @@ def test_neighbours_are_ranked_and_never_the_query_itself():
     assert [near.use for near in first.nearest] == [uses[1], uses[3], uses[2]]
     assert [near.use for near in second.nearest] == [uses[3], uses[1], uses[0]]
     a, b = top[:2] - top.mean(axis=0)
-    assert first.nearest[0].cosine == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    assert first.nearest[0].score == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
     assert [word for word, _ in nearest_words(made, "w")] == ["y", "x"]
 
 

@@ -1,4 +1,4 @@
-"""`elmore demo`: what contextual vectors are for, in a minute and without a network."""
+"""`elmore demo`: show what contextual vectors are for, in a minute and without a network."""
 
 import json
 from dataclasses import asdict
@@ -25,7 +25,7 @@ _ENDINGS = (".html", ".png")
 
 def demo(
     model: Annotated[
-        str | None, typer.Option(help="Any model; else the ones that come with elmore.")
+        str | None, typer.Option(help="Any model; default: the included models.")
     ] = None,
     word: Annotated[
         str | None, typer.Option(help="The word whose uses are shown, in its language only.")
@@ -35,7 +35,7 @@ def demo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All figures, as JSON.")] = False,
 ) -> None:
-    """Show the meanings of ambiguous words part ways, in sentences written for it."""
+    """Show how the uses of ambiguous words separate by meaning, in example sentences."""
     from rich.console import Console
 
     from elmore.demo.demo import SHOWN
@@ -60,13 +60,13 @@ def demo(
 
 
 def check_plot(plot: Path | None) -> None:
-    """Whatever would keep the picture from being written, said before the work."""
+    """Find problems with writing the picture before the work begins."""
     if plot is None:
         return
     if plot.suffix not in _ENDINGS:
         raise InputError(f"--plot {plot}: ends in {plot.suffix!r}; expected .html or .png.")
     if not plot.parent.is_dir():
-        raise InputError(f"--plot {plot}: {plot.parent} is no folder; make it first.")
+        raise InputError(f"--plot {plot}: {plot.parent}: no such folder; create it first.")
     if plot.suffix == ".png":
         from elmore.demo.png import check_matplotlib
 
@@ -74,7 +74,7 @@ def check_plot(plot: Path | None) -> None:
 
 
 def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
-    """Which model reads which language: both shipped ones, or the language of the word."""
+    """The model for each language: both included models, or that of the word's language."""
     from elmore.checkpoint.sources import shipped_names
     from elmore.demo.ambiguous_words import language_of
 
@@ -105,7 +105,7 @@ def draw(found: "Demo", source: str, target: Path) -> None:
 
 
 def as_dict(found: "Demo", source: str) -> dict[str, Any]:
-    """Everything the tables show, and the shares in full."""
+    """Everything that the tables show, with all digits."""
     return {
         "model": source,
         "language": found.language,
@@ -119,7 +119,7 @@ def as_dict(found: "Demo", source: str) -> dict[str, Any]:
                 {
                     **_use_dict(query.use),
                     "nearest": [
-                        {**_use_dict(near.use), "cosine": near.cosine} for near in query.nearest
+                        {**_use_dict(near.use), "cosine": near.score} for near in query.nearest
                     ],
                 }
                 for query in found.queries
@@ -152,7 +152,7 @@ def _print_demo(console: "Console", found: "Demo", source: str) -> None:
     for query in found.queries:
         console.print(f"\n  [bold]{query.use.sense:10}[/]        {_marked(query.use)}")
         for one in query.nearest:
-            console.print(f"    {one.use.sense:10} {one.cosine:5.2f}  {_marked(one.use)}")
+            console.print(f"    {one.use.sense:10} {one.score:5.2f}  {_marked(one.use)}")
     console.print("\nUses whose nearest other use of the same word has the same sense, in percent:")
     console.print(_accuracy_table(found))
     console.print(

@@ -1,5 +1,5 @@
 """How often the nearest other use of a word has the same sense. Without context all uses are
-equally near, and the share is what chance gives: computed, not drawn.
+equally near: the share is then the exact probability of a random choice.
 """
 
 # L layers, n uses of one word, D vector dim
@@ -12,26 +12,26 @@ from elmore.demo.embedded_uses import UseVectors
 from elmore.embedding import Vectors
 from elmore.uses.geometry import centered, cosines
 
-_TIE = 1e-6  # cosines nearer than this are rounding
+_TIE = 1e-6  # smaller differences of cosines are rounding errors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accuracy:
-    """Shares of uses, 0 to 1, by what the uses are compared with."""
+    """Shares of uses, 0 to 1, by the vectors that are compared."""
 
     static: float
     """The word's vector without context: exactly chance."""
     sentence: float
-    """The mean of the sentence's vectors without context: what any look at the context gives."""
+    """The mean of the sentence's vectors without context: a baseline that sees the context."""
     layers: tuple[float, ...]
-    """The contextual layers, up to the top: from layer 1 where layer 0 sees no context."""
+    """The contextual layers, up to the top: from layer 1 if layer 0 is context-free."""
     average: float
-    """The mean of all layers, layer 0 included."""
+    """The mean of all layers, including layer 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WordAccuracy:
-    """One word's share."""
+    """The accuracy for one word."""
 
     word: str
     senses: tuple[str, ...]
@@ -40,13 +40,13 @@ class WordAccuracy:
 
 
 def word_accuracies(vectors: UseVectors) -> list[WordAccuracy]:
-    """Every word by itself, in the order of the sentences."""
+    """Every word separately, in the order of the sentences."""
     words = dict.fromkeys(use.word for use in vectors.uses)
     return [_word_accuracy(vectors, word) for word in words]
 
 
 def total(words: Sequence[WordAccuracy]) -> Accuracy:
-    """Over all uses, each counting once."""
+    """Over all uses, each with the same weight."""
     weights = np.array([w.uses for w in words], dtype=np.float64)
 
     def mean(shares: Sequence[float]) -> float:
@@ -62,8 +62,8 @@ def total(words: Sequence[WordAccuracy]) -> Accuracy:
 
 
 def sense_accuracy(vectors: Vectors, senses: Sequence[str]) -> float:
-    """Leave one out, take its nearest by cosine; among several as near, the share that is right.
-    The mean of a word's uses is the word's, not a sense's, and is removed first."""
+    """For each use, whether its nearest other use by cosine has the same sense; in a tie, the share
+    that has. The mean of all uses of the word says nothing about senses and is removed first."""
     own = centered(vectors)
     near = cosines(own, own)  # (n, n)
     np.fill_diagonal(near, -np.inf)
@@ -74,7 +74,7 @@ def sense_accuracy(vectors: Vectors, senses: Sequence[str]) -> float:
 
 
 def chance(senses: Sequence[str]) -> float:
-    """The share of right ones when the nearest is drawn from all others."""
+    """The expected share if the nearest use is chosen at random."""
     others = len(senses) - 1
     return sum(senses.count(sense) - 1 for sense in senses) / (others * len(senses))
 

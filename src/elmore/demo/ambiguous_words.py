@@ -1,5 +1,5 @@
-"""The demo's sentences, written for it: ambiguous words, six uses of each of their senses, the word
-always spelled the same, so that a vector without context cannot tell one use from another.
+"""The sentences of the demo, written for it: six uses per sense of ambiguous words. The word is
+always spelled the same, so that a vector without context is the same for every use.
 """
 
 import difflib
@@ -14,22 +14,18 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 
 def read_uses(language: Language) -> list[Use]:
-    """All uses in one language, those of a word and of a sense together."""
+    """All uses in one language, grouped by word and sense."""
     text = (files("elmore.demo") / "senses.tsv").read_text(encoding="utf-8")
-    rows = (line.split("\t") for line in text.splitlines())
-    return [
-        _use(word, sense, tuple(sentence.split(" ")))
-        for found, word, sense, sentence in rows
-        if found == language
-    ]
-
-
-def _use(word: str, sense: str, words: tuple[str, ...]) -> Use:
-    return Use(words, words.index(word), sense=sense)
+    uses = []
+    for found, word, sense, sentence in (line.split("\t") for line in text.splitlines()):
+        if found == language:
+            words = tuple(sentence.split(" "))
+            uses.append(Use(words, words.index(word), sense=sense))
+    return uses
 
 
 def language_of(word: str) -> Language:
-    """The language whose sentences have `word`, or an error that names words there are."""
+    """The language whose sentences have `word`, or an error that suggests other words."""
     known = {use.word: language for language in LANGUAGES for use in read_uses(language)}
     if word in known:
         return known[word]

@@ -1,4 +1,4 @@
-"""`demo`: a model reads the sentences, and the report says what it made of the ambiguous words."""
+"""`demo`: embed sentences with ambiguous words, and report how well the senses are separated."""
 
 # N uses, n of one word, V distinct words, D vector dim
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from elmore.demo.ambiguous_words import Language, read_uses
 from elmore.demo.embedded_uses import UseVectors, embed_uses
 from elmore.embedder import LayerSource
 from elmore.embedding import Vectors
+from elmore.search.answers import Neighbor
 from elmore.uses.geometry import centered, cosines
 from elmore.uses.use import Use
 
@@ -20,16 +21,8 @@ _NEAREST_USES, _NEAREST_WORDS = 3, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbor:
-    """A use, and how near it is."""
-
-    use: Use
-    cosine: float
-
-
-@dataclass(frozen=True, slots=True)
 class NearestUses:
-    """A use, and the uses of the same word the model finds nearest to it."""
+    """A use, and the nearest uses of the same word."""
 
     use: Use
     nearest: list[Neighbor]
@@ -37,21 +30,21 @@ class NearestUses:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Demo:
-    """What there is to show of one model in one language."""
+    """The results of one model in one language."""
 
     language: Language
     word: str
     static_neighbors: list[tuple[str, float]]
     """Words nearest to `word` without context."""
     queries: list[NearestUses]
-    """One for each of the word's senses."""
+    """One per sense of the word."""
     words: list[WordAccuracy]
     total: Accuracy
     vectors: UseVectors
 
 
 def demo(source: LayerSource, language: Language, word: str) -> Demo:
-    """Everything, for the sentences of `language`; neighbors for `word`, one of its words."""
+    """All results for the sentences of `language`; neighbors of `word`, one of its words."""
     vectors = embed_uses(source, read_uses(language))
     words = word_accuracies(vectors)
     return Demo(
@@ -77,7 +70,7 @@ def nearest_uses(vectors: UseVectors, word: str, layer: Vectors) -> list[Nearest
     """For the first use of each sense of `word`, its nearest other uses in `layer`, (N, D)."""
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
-    own = centered(layer[rows])  # (n, D): what all uses of the word share is left out
+    own = centered(layer[rows])  # (n, D), without what all uses of the word share
     near = cosines(own, own)  # (n, n)
     first = {use.sense: i for i, use in reversed(list(enumerate(uses)))}
     return [

@@ -1,5 +1,5 @@
-"""The vectors of every use, layer by layer, and the two baselines that see no more than words:
-the word's own vector without context, and the mean of its sentence's vectors without context.
+"""The vectors of every use, layer by layer, and two baselines without a contextual model: the
+word's vector without context, and the mean of its sentence's vectors without context.
 """
 
 # L layers, N uses, V distinct words, D vector dim
@@ -17,7 +17,7 @@ from elmore.uses.use import Use
 
 @dataclass(frozen=True, eq=False)
 class UseVectors:
-    """Uses and their vectors, as the model gives them."""
+    """Uses and their vectors from the model."""
 
     uses: list[Use]
     layers: Vectors  # (L, N, D)
@@ -25,7 +25,7 @@ class UseVectors:
     lexicon: list[str]
     static: Vectors  # (V, D): every word of the sentences without context, their mean removed
     context_free: bool = True
-    """Whether layer 0 is the word without context."""
+    """Whether layer 0 does not depend on the context."""
 
     @property
     def first_contextual(self) -> int:
@@ -34,7 +34,7 @@ class UseVectors:
 
     @property
     def without_context(self) -> Vectors:
-        """The word of each use, (N, D)."""
+        """The context-free vector of the word of each use, (N, D)."""
         if self.context_free:
             vectors: Vectors = self.layers[0]
             return vectors
@@ -50,12 +50,12 @@ class UseVectors:
         return np.asarray(self.layers.mean(axis=0), dtype=np.float32)  # (N, D)
 
     def of(self, word: str) -> list[int]:
-        """Which uses are of `word`."""
+        """The positions of the uses of `word`."""
         return [i for i, use in enumerate(self.uses) if use.word == word]
 
 
 def embed_uses(source: LayerSource, uses: list[Use]) -> UseVectors:
-    """Each sentence once."""
+    """Embed each sentence once."""
     layers, sentences, static = [], [], dict[str, Vectors]()
     for use, embedding, words in stream_with_static(
         source, uses, words=lambda use: use.words, positions=lambda use: range(len(use.words))

@@ -1,4 +1,4 @@
-"""The picture as a page of its own: SVG by hand, every sentence in reach, nothing fetched."""
+"""The picture as an HTML page: SVG, every sentence as text, and nothing loaded from elsewhere."""
 
 from html import escape
 from pathlib import Path
@@ -18,7 +18,7 @@ from elmore.demo.picture import (
     Dot,
     Picture,
 )
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 
 _STYLE = f"""
 :root {{ color-scheme: light dark; --ink: #1c1c1c; --line: #cccccc; --paper: #ffffff; }}
@@ -39,8 +39,7 @@ dd {{ margin: 0; }}
 
 
 def write_html(picture: Picture, target: Path) -> None:
-    with atomic_file(target) as path:
-        path.write_text(html_page(picture), encoding="utf-8")
+    write_text(target, html_page(picture))
 
 
 def html_page(picture: Picture) -> str:
@@ -106,7 +105,7 @@ def _legend(picture: Picture) -> list[str]:
 
 
 def _sentences(picture: Picture) -> str:
-    """All of them in full, for readers and for screens without a pointer."""
+    """All sentences as text, for screens without a pointer and for screen readers."""
     parts = ["<dl>"]
     for i, name in enumerate(picture.legend):
         parts.append(f'<dt style="color:{COLORS[i]}">{escape(name.text)}</dt>')

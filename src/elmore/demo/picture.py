@@ -1,8 +1,8 @@
-"""Where everything stands in a picture of one word's uses: without context on the left, where they
-are one point; in context on the right, colored by sense. `html.py` and `png.py` only draw it.
+"""The layout of a picture of the uses of a word: without context on the left, where all are one
+point; in context on the right, colored by sense. `html.py` and `png.py` only draw it.
 """
 
-# n uses of one word, D vector dim; places are in pixels from the top left corner
+# n uses of one word, D vector dim; positions are in pixels from the top left corner
 import unicodedata
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +17,7 @@ from elmore.uses.use import Use
 WIDTH, HEIGHT = 960, 470
 TITLE_SIZE, TEXT_SIZE, DOT = 17, 11, 5
 COLORS = ("#0072b2", "#d55e00", "#009e73")
-"""Okabe and Ito's, told apart by everyone; each sense has a shape of its own too."""
+"""Okabe and Ito's colors, also for color-blind readers; each sense has its own shape too."""
 GREY = "#808080"
 LEGEND_MARK = 12
 
@@ -78,18 +78,18 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Everything there is to draw."""
+    """Everything to draw."""
 
     title: str
     static: str
     context: str
     dots: list[Dot]
     legend: list[Label]
-    """The senses; each one's mark stands `LEGEND_MARK` before its name."""
+    """The senses; the mark of each is `LEGEND_MARK` pixels before its name."""
 
 
 def picture_uses(vectors: UseVectors, word: str, model: str) -> Picture:
-    """The uses of `word`, by the two directions in which the top layer's vectors differ most."""
+    """The uses of `word`, by the first two principal components of the top layer."""
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
     senses = list(dict.fromkeys(use.sense for use in uses))
@@ -109,7 +109,7 @@ def picture_uses(vectors: UseVectors, word: str, model: str) -> Picture:
 
 
 def _fitted(points: NDArray[np.float64], box: Box) -> NDArray[np.float64]:
-    """Into the box, both directions to one scale, so that distances stay what they are."""
+    """Fitted into the box, with the same scale in both directions."""
     room = np.array([box.right - box.left, box.bottom - box.top]) - 2 * _MARGIN
     spread = np.maximum(np.ptp(points, axis=0), np.finfo(np.float64).tiny)
     middle = (points.max(axis=0) + points.min(axis=0)) / 2
@@ -128,12 +128,13 @@ def _legend(senses: list[str]) -> list[Label]:
 
 
 def _labels(points: NDArray[np.float64], texts: list[str]) -> list[Label]:
-    """Each beside its dot, where no dot or earlier label is; if there is no room, right of it."""
-    taken = [_around_dot(x, y) for x, y in points]
+    """Each beside its dot, where no dot or earlier label is; without a free spot, right of it."""
+    taken = [Box(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in points]
     labels = []
     for (x, y), text in zip(points, texts, strict=True):
         spots = _spots(float(x), float(y), text)
-        free = [s for s in spots if CONTEXT.holds(box := _box(s)) and not _any_meets(box, taken)]
+        boxes = [(spot, _box(spot)) for spot in spots]
+        free = [s for s, box in boxes if CONTEXT.holds(box) and not any(map(box.meets, taken))]
         label = (free or spots)[0]
         taken.append(_box(label))
         labels.append(label)
@@ -141,7 +142,7 @@ def _labels(points: NDArray[np.float64], texts: list[str]) -> list[Label]:
 
 
 def _spots(x: float, y: float, text: str) -> list[Label]:
-    """Right and left of the dot, then farther and farther above and below."""
+    """Right and left of the dot, then farther above and below."""
     heights = [side * step * TEXT_SIZE for step in (0, 1, 1.4, 2, 2.8) for side in (1, -1)]
     ends: list[tuple[float, Anchor]] = [(x + DOT + _GAP, "start"), (x - DOT - _GAP, "end")]
     return [Label(text, at, y + up, anchor) for up in heights for at, anchor in ends]
@@ -154,14 +155,6 @@ def _box(label: Label) -> Box:
 
 
 def _text_width(text: str) -> float:
-    """About: Chinese characters are square, Latin ones half as wide."""
+    """An estimate: Chinese characters are square, Latin ones half as wide."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return TEXT_SIZE * (wide + 0.54 * (len(text) - wide))
-
-
-def _around_dot(x: float, y: float) -> Box:
-    return Box(x - DOT, y - DOT, x + DOT, y + DOT)
-
-
-def _any_meets(box: Box, others: list[Box]) -> bool:
-    return any(box.meets(other) for other in others)

@@ -1,4 +1,4 @@
-"""The same picture drawn by matplotlib, in pixels as they were laid out."""
+"""The same picture drawn by matplotlib, at the same pixel positions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ _FONTS = (
 
 
 def check_matplotlib() -> None:
-    """Before the work, not after it."""
+    """An error before the work, not after it."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -58,15 +58,15 @@ def write_png(picture: Picture, target: Path) -> None:
 
 
 def _fonts(text: str) -> list[str]:
-    """Those installed, one of which must have the letters of `text`."""
+    """The installed fonts; one of them must have the letters of `text`."""
     from matplotlib.font_manager import fontManager
 
-    there = {font.name for font in fontManager.ttflist}
-    fonts = [name for name in _FONTS if name in there]
+    installed = {font.name for font in fontManager.ttflist}
+    fonts = [name for name in _FONTS if name in installed]
     if len(fonts) < 2 and any(letter > "\u2e7f" for letter in text):
         raise InputError(
-            "A .png with Chinese needs a font that has it, such as Noto Sans CJK SC; none is "
-            "installed. Write a .html instead."
+            "A .png with Chinese text needs a Chinese font such as Noto Sans CJK SC, and none is "
+            "installed; write a .html instead."
         )
     return fonts
 

@@ -1,5 +1,5 @@
 """The application: the routes behind their guard, the page, and a model that starts and stops with
-them. `uvicorn` or any other ASGI server can run it.
+the application. `uvicorn` or any other ASGI server can run it.
 """
 
 from collections.abc import AsyncIterator
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.staticfiles import StaticFiles
 
@@ -42,12 +41,12 @@ def create_app(
         summary="Contextual word vectors over HTTP.",
         version=__version__,
         lifespan=_lifespan,
-        docs_url=None,  # both of FastAPI's pages load their scripts from elsewhere
+        docs_url=None,  # both of FastAPI's pages load their scripts from other servers
         redoc_url=None,
-        generate_unique_id_function=_function_name,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.server = server
-    # The guard keeps the key; this says in the document that there is one.
+    # The guard checks the key; this documents in OpenAPI that there is one.
     told = [Depends(HTTPBearer(auto_error=False))] if server.config.api_key else []
     app.include_router(routes.router, dependencies=told)
     app.include_router(search_routes.router, dependencies=told)
@@ -58,10 +57,6 @@ def create_app(
     return app
 
 
-def _function_name(route: APIRoute) -> str:
-    return route.name
-
-
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     server: Server = app.state.server
@@ -70,7 +65,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_open_paths(app: FastAPI) -> None:
-    """What needs no key: a sign of life, and the page, which asks for one."""
+    """Paths that need no key: the health check, and the page, which asks for the key."""
 
     @app.get("/health")
     async def health() -> HealthAnswer:

@@ -1,4 +1,4 @@
-"""Who may ask: a bearer token, compared in a time that says nothing about it."""
+"""Access by a bearer token, compared in constant time."""
 
 import hmac
 from hashlib import sha256
@@ -7,14 +7,14 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 
 OPEN_PATHS = frozenset({"/", "/health", "/openapi.json"})
-OPEN_FOLDER = "/assets/"  # the page asks for the key, so it comes without
+OPEN_FOLDER = "/assets/"  # needs no key, because the page asks for it
 
 
 class Lock:
-    """Opens to one key; without a key, to everybody."""
+    """Accepts one key; without a key, everybody has access."""
 
     def __init__(self, key: SecretStr | None):
-        # Digests are of one length, so not even the key's own can be timed.
+        # All digests have the same length, so timing does not even reveal the key's length.
         self._digest = None if key is None else _digest(key)
 
     def opens(self, path: str, headers: Headers) -> bool:
@@ -26,5 +26,5 @@ class Lock:
 
 
 def _digest(key: SecretStr) -> bytes:
-    """Of its bytes as the environment has them; spaces around it are removed."""
+    """Of the bytes as they are in the environment, without surrounding spaces."""
     return sha256(key.get_secret_value().strip().encode("utf-8", "surrogateescape")).digest()

@@ -1,6 +1,6 @@
-"""Requests that arrive together share a batch. One thread runs the model; while it computes, more
-requests gather, and all of them, up to a number of words, are the next batch. A request that comes
-when the model is idle starts at once: it does not wait for others.
+"""Requests that arrive together share a batch. One thread runs the model; requests that arrive
+while it computes become the next batch, up to a number of words. When the model is idle, a request
+starts at once.
 """
 
 # L layers, n words, D vector dim
@@ -20,14 +20,14 @@ from elmore.serve.problems import busy
 Sentences = list[list[str]]
 Embed = Callable[[Sentences], list[Vectors]]
 
-_LONGEST_WAIT = 60  # seconds that a client is asked to stay away
-_FIRST_GUESS = 1000.0  # words/s, until some have been computed
-_NEW_SHARE = 0.2  # of the latest batch in the running speed
+_LONGEST_WAIT = 60  # the most seconds in Retry-After
+_FIRST_GUESS = 1000.0  # words/s, before the first batch
+_NEW_SHARE = 0.2  # weight of the latest batch in the moving average of the speed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
-    """One request's sentences, and where their layers are awaited."""
+    """The sentences of one request, and the future of their layers."""
 
     sentences: Sentences
     n_words: int
@@ -51,7 +51,7 @@ class Batcher:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """The current batch is finished; requests that wait are canceled."""
+        """Finish the current batch; waiting requests are canceled."""
         for job in self._jobs:
             job.done.cancel()
         self._stopping = True
@@ -60,7 +60,7 @@ class Batcher:
         self._thread.shutdown()
 
     async def embed(self, sentences: Sentences) -> list[Vectors]:
-        """(L, n, D) of each sentence; refused when too much is waiting already."""
+        """(L, n, D) of each sentence; refused if the queue is full."""
         n_words = sum(len(words) for words in sentences)
         if self._jobs and self._queued_words + n_words > self._config.queue_words:
             wait = math.ceil(self._queued_words / self._speed)
@@ -80,7 +80,7 @@ class Batcher:
                 self._arrived.clear()
 
     def _take(self) -> list[_Job]:
-        """The next jobs, in order, as many as fit; those whose client has gone are dropped."""
+        """The next jobs in order, as many as fit; jobs of disconnected clients are dropped."""
         batch: list[_Job] = []
         room = self._config.batch_words
         while self._jobs and (not batch or self._jobs[0].n_words <= room):
@@ -108,7 +108,7 @@ class Batcher:
             _answer(job, [next(found) for _ in job.sentences])
 
     async def _compute_apart(self, batch: list[_Job], error: Exception) -> None:
-        """Each job again by itself, so that one bad request does not fail the others."""
+        """Compute each job separately, so that one bad request does not fail the others."""
         for job in batch:
             try:
                 alone = await self._in_thread(job.sentences) if len(batch) > 1 else error

@@ -1,6 +1,6 @@
-"""What stands before every route: the key, the size of the body, and patience with slow clients,
-which has an end. A body is taken in pieces as they come and given on whole, so a client that
-trickles costs a little memory and nobody else's time.
+"""Checks before every route: the key, the size of the body, and timeouts for slow clients. A body
+is collected before the route is called, so a slow client takes a little memory and does not delay
+other clients.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from elmore.serve.problems import RefusedError, too_large
 
 LINGER_SECONDS = 5.0
 HEADERS = {
-    "Cache-Control": "no-cache",  # ask again, so that a new version's page and scripts go together
+    "Cache-Control": "no-cache",  # so that page and scripts are always of the same version
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -26,7 +26,7 @@ HEADERS = {
 
 
 class _GoneError(Exception):
-    """The client left before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class Guard:
@@ -49,11 +49,11 @@ class Guard:
         except _GoneError:
             pass
         except Exception:
-            if not outlet.too_slow:  # then the connection is closed, and there is no more to say
+            if not outlet.too_slow:  # if it was, the connection is closed
                 raise
 
     async def _admit(self, scope: Scope, inlet: "_Inlet") -> bytes:
-        """The whole body of a request that may come in."""
+        """The complete body of an accepted request."""
         headers, most = Headers(scope=scope), self._config.max_bytes
         if not self._lock.opens(scope["path"], headers):
             message = "The key is missing or wrong; send Authorization: Bearer KEY."
@@ -91,7 +91,7 @@ class _Inlet:
 
 
 class _Outlet:
-    """Sends, adds the headers that every answer has, and waits for a slow reader only so long."""
+    """Sends, adds the headers of every answer, and limits the wait for a slow client."""
 
     def __init__(self, send: Send, seconds: float):
         self._send, self._seconds = send, seconds
@@ -111,7 +111,7 @@ class _Outlet:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body in one message; after it, whatever else the connection says."""
+    """The body in one message; then the other messages of the connection."""
     given = False
 
     async def replay() -> Message:
@@ -125,8 +125,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(refused: RefusedError, scope: Scope, inlet: _Inlet, send: Send) -> None:
-    """Answer at once, then read on for a while: a connection closed on a client that is still
-    sending is reset, and the client would never see the answer."""
+    """Answer at once, then continue reading for a while: if the connection were closed while the
+    client is still sending, it would be reset, and the client would not see the answer."""
 
     async def hold_open(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,5 +1,5 @@
-"""The index as the routes ask it: nearest uses in one thread; senses, which take longer, in
-another, and those found once are kept.
+"""Searches in the index for the routes: nearest uses in one thread; senses, which take longer, in
+another, with a cache.
 """
 
 # L layers, D vector dim
@@ -47,10 +47,10 @@ class IndexService:
         self._senses.close()
 
     def warm_up(self) -> None:
-        """Tables are made and libraries loaded when they are first needed: now."""
+        """Build tables and load libraries now, not for the first request."""
         for word in self._index.words[:1]:
             self._index.static_neighbors(word)
-            with suppress(InputError):  # without scikit-learn the rest can be served all the same
+            with suppress(InputError):  # without scikit-learn the rest still works
                 self._index.senses(word)
 
     def info(self) -> IndexInfo:
@@ -63,13 +63,13 @@ class IndexService:
         )
 
     def spelling(self, word: str) -> str | None:
-        """The word as it is indexed, as written or in lower case."""
+        """The indexed spelling: as written, or in lower case."""
         return next((form for form in (word, word.lower()) if form in self._index), None)
 
     async def neighbors(
         self, asked: NeighborsRequest, words: list[str], layers: Vectors
     ) -> NeighborsAnswer:
-        """`layers`, (L, D), are those of the word asked about."""
+        """`layers`, (L, D), are those of the given word."""
         return await self._neighbors.run(lambda: self._find(asked, words, layers))
 
     def _find(self, asked: NeighborsRequest, words: list[str], layers: Vectors) -> NeighborsAnswer:

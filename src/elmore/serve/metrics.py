@@ -1,4 +1,4 @@
-"""What a server tells Prometheus about itself, counted apart for each app."""
+"""Metrics for Prometheus, separate for each app."""
 
 import time
 
@@ -10,7 +10,7 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _REQUESTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _WORDS = (16, 64, 256, 1024, 2048, 4096, 8192)
-_ELSEWHERE = "other"  # all paths that no route has: a label for each would fill the memory
+_ELSEWHERE = "other"  # all unknown paths: one label for each would fill the memory
 
 
 class Metrics:
@@ -59,7 +59,7 @@ class Measured:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500  # what is raised becomes one, further out
+        began, status = time.perf_counter(), 500  # an exception becomes a 500 later
 
         async def watch(message: Message) -> None:
             nonlocal status

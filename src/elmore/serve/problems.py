@@ -1,4 +1,4 @@
-"""Everything that is not a 2xx: one line for people, a type for programs, always the same shape."""
+"""Answers that are not 2xx: one line for people and a type for programs, in a single format."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -49,7 +49,7 @@ def busy(seconds: int) -> RefusedError:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """A route's problems, as FastAPI's `responses` wants them."""
+    """The problems of a route in the form of FastAPI's `responses`."""
     said: dict[int | str, dict[str, Any]] = {s: {"model": ProblemAnswer} for s in statuses}
     if 429 in said:
         seconds = {"description": "Seconds.", "schema": {"type": "integer"}}
@@ -58,7 +58,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def install(app: FastAPI) -> None:
-    """Have every kind of failure answered in this shape."""
+    """Answer every kind of failure in this format."""
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(ElmoreError, _user)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -76,7 +76,7 @@ async def _user(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """Without the input itself, which may be long, secret, or impossible to write."""
+    """Without the input itself, which may be long, secret or not valid Unicode."""
     assert isinstance(error, RequestValidationError)
     lines = dict.fromkeys(_line(found) for found in error.errors())
     return RefusedError(422, "; ".join(lines) + ".").answer()
@@ -92,7 +92,7 @@ def _line(found: dict[str, Any]) -> str:
 
 
 def _place(parts: Iterable[int | str]) -> str:
-    """Field names and positions; pydantic also names the branches of its unions."""
+    """Field names and positions, without the names that pydantic gives to parts of unions."""
     return ".".join(str(part) for part in parts if str(part).replace("_", "").isalnum())
 
 

@@ -1,8 +1,8 @@
-"""What the routes share: the model behind its batcher, the index, the limits, the metrics."""
+"""What the routes share: the model and its batcher, the index, the limits, the metrics."""
 
 # L layers, n words, D vector dim
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
@@ -10,21 +10,20 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from elmore.embedder import Embedder
-from elmore.embedding import ReadSentence, Vectors
+from elmore.embedding import ReadSentence, Vectors, read_sentence
 from elmore.search.index import Index
 from elmore.serve.batcher import Batcher
 from elmore.serve.config import ServeConfig
 from elmore.serve.index_service import IndexService
 from elmore.serve.metrics import Metrics
-from elmore.serve.problems import RefusedError
-from elmore.serve.texts import read_all
+from elmore.serve.problems import RefusedError, too_large
 
 T = TypeVar("T")
 _CLIENT_GONE = 499  # only the metrics see it
 
 
 class Server:
-    """One model and what stands around it."""
+    """One model and everything that serves it."""
 
     def __init__(self, embedder: Embedder, index: Index | None, name: str, config: ServeConfig):
         self.embedder, self.name, self.config = embedder, name, config
@@ -42,7 +41,7 @@ class Server:
             self.searching.close()
 
     def _warm_up(self) -> None:
-        """What would otherwise be done while the first client waits."""
+        """Do what the first client would otherwise wait for."""
         self._compute([["the"]])
         assert self.embedder.fingerprint
         if self.searching is not None:
@@ -53,16 +52,30 @@ class Server:
         return [embedding.layers for embedding in found]
 
     async def read(self, sentences: Sequence[str | list[str]]) -> list[ReadSentence]:
-        """In a thread: a megabyte of text takes a while, in which others are served."""
-        return await run_in_threadpool(read_all, sentences, self.config)
+        """In a thread, because a long text takes a while and other clients must be served."""
+        return await run_in_threadpool(_read_all, sentences, self.config)
 
     async def embed(self, request: Request, reads: list[ReadSentence]) -> list[Vectors]:
         """(L, n, D) of each sentence, unless the client leaves."""
         return await unless_gone(request, self.batcher.embed([read.words for read in reads]))
 
 
+def _read_all(sentences: Iterable[str | list[str]], config: ServeConfig) -> list[ReadSentence]:
+    """All sentences of a request, or an error as soon as a limit is exceeded."""
+    reads: list[ReadSentence] = []
+    n_words = 0
+    for sentence in sentences:
+        reads.append(read_sentence(sentence, len(reads)))
+        n_words += len(reads[-1].words)
+        if len(reads) > config.max_sentences:
+            raise too_large("sentences or more", len(reads), config.max_sentences)
+        if n_words > config.max_words:
+            raise too_large("words or more", n_words, config.max_words)
+    return reads
+
+
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for it as long as the client is connected; otherwise cancel it."""
+    """Wait for the result while the client is connected; otherwise cancel the work."""
     task = asyncio.create_task(work)
     gone = asyncio.create_task(_gone(request))
     try:
@@ -76,7 +89,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _gone(request: Request) -> None:
-    """The body has been read, so the connection has nothing to say but that it ended."""
+    """Returns when the client disconnects; the body has been read already."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

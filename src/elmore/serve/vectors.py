@@ -1,4 +1,4 @@
-"""Layers to what a client asked for: chosen or mixed, as JSON, NumPy bytes, cosines or means."""
+"""From layers to answers: chosen or mixed, as JSON, NumPy bytes, cosines or means."""
 
 # L layers of the model, K layers asked for, n words, N words of all sentences, D vector dim
 import base64
@@ -15,7 +15,7 @@ from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
 PIECE = 1 << 20
-"""Bytes that are sent at a time: a client that takes nothing keeps no more than this waiting."""
+"""Bytes per piece of an answer; no more than this waits for a slow client."""
 
 
 def choose(
@@ -24,7 +24,7 @@ def choose(
     n_layers: int,
     gamma: float = 1.0,
 ) -> Layers | Mix:
-    """Which layers to send, or an error that says why not."""
+    """Which layers to send, checked."""
     if weights is not None and layers != "mix":
         raise ConfigError(f"weights are those of a mix, but the layer asked for is {layers!r}.")
     if gamma != 1.0 and layers != "mix":
@@ -37,7 +37,7 @@ def choose(
 
 
 def mix_weights(weights: Sequence[float] | None, n_layers: int) -> tuple[float, ...]:
-    """As given, one a layer; equal shares when none are."""
+    """The given weights, one per layer; equal weights if none are given."""
     if weights is None:
         return (1 / n_layers,) * n_layers
     if len(weights) != n_layers:
@@ -46,20 +46,20 @@ def mix_weights(weights: Sequence[float] | None, n_layers: int) -> tuple[float, 
 
 
 def media_type(accept: str) -> str:
-    """The first of the client's wishes that can be met; JSON when it has none."""
+    """The first supported type that the client accepts; JSON by default."""
     wishes = [wish.partition(";")[0].strip().lower() for wish in accept.split(",")]
     return next((wish for wish in wishes if wish in (JSON, NPY, NPZ)), JSON)
 
 
 def to_json(value: Any) -> bytes:
-    """float32 as short as it can be and still be read back to the same number."""
+    """Each float32 as the shortest decimal number that reads back as the same float32."""
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def json_pieces(
     head: dict[str, Any], reads: Sequence[ReadSentence], layers: Sequence[Vectors]
 ) -> Iterator[bytes]:
-    """An `EmbedAnswer`, a sentence at a time."""
+    """An `EmbedAnswer`, one sentence at a time."""
     yield to_json(head)[:-1] + b',"sentences":['
     for i, (read, vectors) in enumerate(zip(reads, layers, strict=True)):
         sentence = {

@@ -1,4 +1,4 @@
-"""Work that has no batches, a thread for each kind, and an end to how much may wait for it."""
+"""A thread for work without batches, with a limited queue."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 class Worker:
-    """One piece of work after the other, in a thread of its own."""
+    """Runs one task after another in its own thread."""
 
     def __init__(self, name: str, most_waiting: int):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._most_waiting, self._n_inside = most_waiting, 0
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Its result; refused when as many as may are waiting already."""
-        if self._n_inside > self._most_waiting:  # one of them is not waiting but being served
+        """The result; refused if the queue is full."""
+        if self._n_inside > self._most_waiting:  # one of them is running, not waiting
             raise busy(1)
         self._n_inside += 1
         try:
