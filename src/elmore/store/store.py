@@ -5,11 +5,13 @@ store.fill(sentences)
 Store.open("squad.store")["We sat on the river bank."].layers
 """
 
-# K kept layers, n words, D vector dim
+# K kept layers, B sentences, T words in the longest, n words, D vector dim
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from elmore.embedder import LayerSource
 from elmore.embedding import Embedding, Layers, Sentence, Vectors
@@ -22,6 +24,7 @@ from elmore.store.layout import Manifest
 from elmore.store.merge import merge
 from elmore.store.precision import PRECISIONS, Precision, Stored
 from elmore.store.projection import Projection
+from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Verdict, verify, words_damage
 from elmore.store.words import PackedSentence, pack, packed_sentence, packed_sentences, shown
@@ -141,8 +144,10 @@ class Store:
         return self._snapshot.lookup(packed_sentence(sentence).packed) is not None
 
     def __getitem__(self, sentence: Sentence) -> Embedding:
-        read = packed_sentence(sentence)
-        return Embedding(read.words, self._existing_layers(read), read.spans)
+        found = self.get(sentence)
+        if found is None:
+            raise self._missing(packed_sentence(sentence).words)
+        return found
 
     def get(self, sentence: Sentence) -> Embedding | None:
         """The kept layers as float32; None if the sentence is not in the store."""
@@ -162,8 +167,14 @@ class Store:
 
     def batch(self, sentences: Sequence[Sentence]) -> LayerStates:
         """Padded with zeros; fits a DataLoader: `DataLoader(sentences, collate_fn=store.batch)`."""
-        found = [self._existing_layers(read) for read in packed_sentences(sentences)]
-        return LayerStates.padded(found, self.n_layers, self.dim)
+        records = [self._record(read) for read in packed_sentences(sentences)]
+        longest = max((record.n_words for record in records), default=0)
+        layers = torch.zeros(self.n_layers, len(records), longest, self.dim)  # (K, B, T, D)
+        mask = torch.zeros(len(records), longest, dtype=torch.bool)
+        for i, record in enumerate(records):
+            layers[:, i, : record.n_words] = self._snapshot.vectors(record)
+            mask[i, : record.n_words] = True
+        return LayerStates(layers, mask)
 
     def __iter__(self) -> Iterator[Embedding]:
         """Every sentence, in the order of storing."""
@@ -233,11 +244,15 @@ class Store:
         writer.add(key, packed, len(embedding.words), block)
         return True
 
-    def _existing_layers(self, read: PackedSentence) -> Vectors:
-        layers, words = self.layers(read), read.words
-        if layers is None:
-            raise MissingError(f"{shown(words)} ({len(words)} words) is not in {self.path}.")
-        return layers
+    def _record(self, read: PackedSentence) -> Record:
+        record = self._snapshot.lookup(read.packed)
+        if record is None:
+            raise self._missing(read.words)
+        self._snapshot.block(record)  # checks the number of words before memory is allocated
+        return record
+
+    def _missing(self, words: list[str]) -> MissingError:
+        return MissingError(f"{shown(words)} ({len(words)} words) is not in {self.path}.")
 
 
 def check_model(path: Path, fingerprint: str, embedder: LayerSource, remedy: str) -> None:
