@@ -106,7 +106,7 @@ LIES: dict[str, tuple[bytes, str]] = {
     "value past the end": (table([b"\x00\x00" + varint(HUGE) + RESTARTS]), "were announced"),
     "block of nothing": (table([b""]), "0 restarts"),
     "many restarts": (table([b"\xff\xff\xff\xff"]), "restarts"),
-    "unknown packing": (table([block([HEADER])], kind=2), "unknown way 2"),
+    "unknown packing": (table([block([HEADER])], kind=2), "unknown compression 2"),
     "snappy bomb": (table([varint((1 << 32) - 1) + b"\xfe\x01\x00" * 99], kind=1), "claims"),
     "larger bomb": (table([varint(5_000_000) + b"\xfe\x01\x00" * 80_000], kind=1), "claims"),
     "bombs that add up": (
