@@ -7,6 +7,7 @@ import pytest
 from elmore.train.schedule import (
     ConstantSchedule,
     CosineSchedule,
+    LinearSchedule,
     NoamSchedule,
     PlateauSchedule,
 )
@@ -28,6 +29,11 @@ from elmore.train.schedule import (
         (CosineSchedule(warmup=0), 9, 1.0, 0, 0.0),
         (CosineSchedule(warmup=0, floor=0.1), 9, 1.5, 0, 0.1),
         (CosineSchedule(warmup=4, floor=0.2), 1, 0.5, 0, 0.25 * (0.2 + 0.8 / 2)),
+        (LinearSchedule(warmup=0.2), 9, 0.1, 0, 0.5),
+        (LinearSchedule(warmup=0.2), 9, 0.2, 0, 1.0),
+        (LinearSchedule(warmup=0.2), 9, 0.6, 0, 0.5),
+        (LinearSchedule(warmup=0.0), 9, 0.25, 0, 0.75),
+        (LinearSchedule(), 9, 1.5, 0, 0.0),
         (PlateauSchedule(), 50, 0.9, 0, 1.0),
         (PlateauSchedule(drop=0.25), 50, 0.9, 3, 1 / 64),
         (PlateauSchedule(drop=0.25, warmup=100), 50, 0.9, 1, 1 / 8),

@@ -42,6 +42,18 @@ class CosineSchedule(Frozen):
         return climb * down
 
 
+class LinearSchedule(Frozen):
+    """Up in a straight line for the share `warmup` of the run, then down to zero at its end: how
+    BERT is pretrained and fine-tuned, without the jump that the original has after the warmup."""
+
+    kind: Literal["linear"] = "linear"
+    warmup: float = Field(default=0.1, ge=0, lt=1)
+
+    def factor(self, step: int, progress: float, drops: int) -> float:
+        down = (1 - min(1.0, progress)) / (1 - self.warmup)
+        return min(down, progress / self.warmup) if self.warmup else down
+
+
 class PlateauSchedule(Frozen):
     """Multiplied by `drop` after every `after` validations in a row without improvement."""
 
@@ -56,5 +68,6 @@ class PlateauSchedule(Frozen):
 
 
 Schedule = Annotated[
-    ConstantSchedule | NoamSchedule | CosineSchedule | PlateauSchedule, Field(discriminator="kind")
+    ConstantSchedule | NoamSchedule | CosineSchedule | LinearSchedule | PlateauSchedule,
+    Field(discriminator="kind"),
 ]

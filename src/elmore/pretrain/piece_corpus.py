@@ -1,0 +1,88 @@
+"""A corpus as piece ids in three mapped files, made once per run: so that any sentence of any
+document can be had at any time, and a text much larger than memory can be trained on.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.errors import FormatError, InputError
+from elmore.files.atomic import atomic_folder
+from elmore.pretrain.masked_instances import Ids
+
+PIECES, SENTENCES, DOCUMENTS = "pieces.bin", "sentences.npy", "documents.npy"
+_MAX_SENTENCES = 2000  # a longer document is cut: one pass over it must fit in memory
+_BUFFER = 1 << 20  # pieces
+
+Sentence = Sequence[int]
+
+
+class PieceCorpus:
+    """Documents of sentences of piece ids, mapped from a folder."""
+
+    def __init__(self, folder: Path):
+        try:
+            self._sentences: NDArray[np.int64] = np.load(folder / SENTENCES, mmap_mode="r")
+            self._documents: NDArray[np.int64] = np.load(folder / DOCUMENTS, mmap_mode="r")
+            self._pieces = np.memmap(folder / PIECES, dtype=np.uint32, mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            raise FormatError(f"{folder}: cannot be read ({error}); start the run anew.") from None
+        fits = self._sentences.ndim == self._documents.ndim == 1
+        fits = fits and len(self._sentences) > 1 and len(self._documents) > 1
+        if not fits or self._sentences[-1] != len(self._pieces):
+            raise FormatError(f"{folder}: its files do not belong together; start the run anew.")
+
+    def __len__(self) -> int:
+        return len(self._documents) - 1
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self._pieces)
+
+    def document(self, i: int) -> list[Ids]:
+        first, last = self._documents[i : i + 2]
+        ends = np.asarray(self._sentences[first : last + 1])
+        pieces = self._pieces[ends[0] : ends[-1]].astype(np.int64)
+        return np.split(pieces, ends[1:-1] - ends[0])
+
+
+def write_corpus(
+    documents: Iterable[Iterable[Sentence]], folder: Path, counting: Callable[[int], None] | None
+) -> None:
+    """A new folder, complete or absent. `counting` is told the pieces so far."""
+    ends, starts = array("q", [0]), array("q", [0])
+    with atomic_folder(folder) as beside:
+        with (beside / PIECES).open("wb") as file:
+            for document in documents:
+                buffer = array("I")
+                for sentence in document:
+                    buffer.extend(sentence)
+                    ends.append(ends[-1] + len(sentence))
+                    if len(buffer) > _BUFFER:
+                        buffer.tofile(file)
+                        buffer = array("I")
+                buffer.tofile(file)
+                if len(ends) - 1 > starts[-1]:
+                    starts.append(len(ends) - 1)
+                if counting is not None:
+                    counting(ends[-1])
+        if len(starts) == 1:
+            raise InputError("The corpus has no sentence; expected one per line.")
+        np.save(beside / SENTENCES, np.frombuffer(ends, dtype=np.int64))
+        np.save(beside / DOCUMENTS, np.frombuffer(starts, dtype=np.int64))
+
+
+def cut_documents(sentences: Iterable[Sentence | None]) -> Iterator[list[Sentence]]:
+    """None ends a document."""
+    document: list[Sentence] = []
+    for sentence in sentences:
+        if sentence:
+            document.append(sentence)
+        if (sentence is None or len(document) >= _MAX_SENTENCES) and document:
+            yield document
+            document = []
+    if document:
+        yield document
