@@ -15,8 +15,7 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.layers import LayerModel
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import AdaptiveSoftmax, Softmax
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.pretrain.config import PretrainConfig, Run
 from elmore.pretrain.counts import Counts
 from elmore.pretrain.objectives.softmax_start import choose_softmax, start_from_counts
