@@ -128,7 +128,8 @@ def _sentences(picture: Picture) -> str:
     return "\n".join([*parts, "</dl>"])
 
 
-# An image ------------------------------------------------------------------------------------------
+# An image -----------------------------------------------------------------------------------------
+
 
 def check_matplotlib() -> None:
     """An error before the work, not after it."""

@@ -180,7 +180,7 @@ def _looked_up(words: list[str], vectors: StaticVectors) -> tuple[dict[str, int]
     return {word: i for i, (word, _) in enumerate(found)}, unit(table)
 
 
-# The nearest uses: by a matrix product, or candidates from the approximate index, compared again ----
+# The nearest uses: by a matrix product, or candidates of the approximate index, compared again ----
 
 
 def nearest_in_word(segments: Sequence[Segment], query: Query, word: str) -> list[Hit]:
