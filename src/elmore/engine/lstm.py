@@ -19,7 +19,7 @@ from elmore.engine.packing import Plan, plan
 from elmore.engine.threads import side_by_side
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END
 
 Array = NDArray[Any]
 _ROWS_WORTH_A_THREAD = 16

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from elmore.config import load_json
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_file
-from elmore.files.find_files import find_files
+from elmore.files.text_file import find_files
 from elmore.pretrain.config import PretrainConfig, Run
 from elmore.pretrain.counts import Counting, Counts, count_words
 from elmore.pretrain.objectives import bilm

@@ -22,8 +22,7 @@ from elmore.pretrain.counts import Counts
 from elmore.pretrain.objectives.softmax_start import choose_softmax, start_from_counts
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import MARKS, Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import MARKS, Vocabulary, WordReader
 
 VOCABULARY = "vocab.txt"
 
