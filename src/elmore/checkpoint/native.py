@@ -28,8 +28,7 @@ from elmore.files.atomic import atomic_folder
 from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import VOCABULARY
+from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 CONFIG, MODEL, HEADS = "config.json", "model.safetensors", "heads"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from elmore.config import load_json
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import write_text
-from elmore.files.find_files import find_files
+from elmore.files.text_file import find_files
 from elmore.pretrain.config import Asked, PretrainConfig, Run
 from elmore.pretrain.objectives import bilm
 from elmore.pretrain.sentences import Counting, Counts, count_words

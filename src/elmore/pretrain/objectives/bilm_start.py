@@ -28,8 +28,7 @@ from elmore.pretrain.sentences import Counts
 from elmore.pretrain.static_start import start_from_counts
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import MARKS, Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import MARKS, Vocabulary, WordReader
 
 VOCABULARY = "vocab.txt"
 
