@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from elmore.nn.word_table import WordTableConfig
 
 EXTRAS = {
+    "bert": "tokenizers",
     "zh": "jieba",
     "zst": "zstandard",
     "tensorboard": "tensorboard",

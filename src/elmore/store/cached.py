@@ -1,7 +1,10 @@
 """An embedder with a cache on disk: stored vectors are read, others are computed and added."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
+
+import numpy as np
 
 from elmore.embedder import BATCH_WORDS, Embedder, Streams
 from elmore.embedding import Embedding, ReadSentence, Vectors
@@ -39,6 +42,12 @@ class CachedEmbedder(Streams):
             "Vectors that depend on earlier sentences cannot be stored; use the model's own "
             "embedder for a stateful run."
         )
+
+    def static(self, words: Sequence[str]) -> Vectors:
+        """The model's, as the store would keep them."""
+        vectors = self.embedder.static(words)  # (n, D)
+        layers = np.broadcast_to(vectors, (self.embedder.n_layers, *vectors.shape))
+        return self.store.as_stored(Embedding(list(words), layers)).layers[0]
 
     def _window_words(self, batch_words: int) -> int:
         return _WINDOW_WORDS

@@ -1,9 +1,11 @@
 """A store as a layer source: the vectors of its sentences, without a model."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from elmore.embedding import Sentence
+import numpy as np
+
+from elmore.embedding import Sentence, Vectors
 from elmore.store.store import Store
 
 
@@ -14,6 +16,10 @@ class StoredLayers:
         self.store = store
         self.n_layers, self.dim = store.n_layers, store.dim
         self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
+
+    def static(self, words: Sequence[str]) -> Vectors:
+        """Layer 0 of words that are in the store as sentences of their own, (n, D)."""
+        return np.stack([self.store[[word]].layers[0, 0] for word in words])
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
