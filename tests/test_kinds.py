@@ -32,6 +32,7 @@ from elmore.serve.app import create_app
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.vocabulary import MARKS, Vocabulary
 from tests.tasks.tiny_data import write_columns
+from tests.tiny_bert import tiny_bert
 from tests.toy_model import ToyConfig, toy_checkpoint
 
 WORDS = "the river bank lent money we sat on a grassy . one".split()
@@ -84,15 +85,27 @@ def _dictionary() -> Checkpoint:
     return _bilm(config, LSTM, dictionary=reader)
 
 
+def _bert_means() -> Checkpoint:
+    return tiny_bert(heads=True, pieces="mean")
+
+
+def _distilbert() -> Checkpoint:
+    return tiny_bert(heads=True, n_segments=0, pooler=False)
+
+
 KINDS: dict[str, Callable[[], Checkpoint]] = {
     "LSTM biLM": _characters,
     "Transformer biLM": _transformer,
     "word table": _word_table,
     "dictionary": _dictionary,
+    "BERT": tiny_bert,
+    "BERT, means of pieces": _bert_means,
+    "DistilBERT": _distilbert,
     "toy": toy_checkpoint,
 }
-# PyTorch adds up a padded batch in another order: these kinds are equal up to rounding.
+# PyTorch adds up another number of rows in another order: these kinds are equal up to rounding.
 ROUNDING = {"Transformer biLM": 2e-6, "word table": 2e-6}
+ROUNDING |= {"BERT": 2e-6, "BERT, means of pieces": 2e-6, "DistilBERT": 2e-6}
 
 
 @pytest.fixture(params=KINDS, scope="module")
@@ -162,7 +175,9 @@ def test_gradients_reach_every_trained_parameter(checkpoint: Checkpoint):
     elmo = Elmo(checkpoint, fine_tune=True, dropout=0.0)
     seen = {i for i, words in enumerate(SENTENCES) if words}
     mixed = elmo([SENTENCES[i] for i in sorted(seen)])
-    mixed.vectors[0].square().sum().backward()
+    loss = mixed.vectors[0].square().sum()
+    pooled = elmo.layers([SENTENCES[i] for i in sorted(seen)]).pooled
+    (loss if pooled is None else loss + pooled.square().sum()).backward()
     for name, parameter in elmo.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -246,7 +261,7 @@ CORPUS = [
 def toy(monkeypatch: pytest.MonkeyPatch) -> Embedder:
     """Found by the name `toy`, as a shipped model would be."""
 
-    def load_toy(source: str | Path, *, options: Any = None, heads: bool = False) -> Checkpoint:
+    def load_toy(source: str | Path, *, options: Any = None, **_: Any) -> Checkpoint:
         return toy_checkpoint() if str(source) == "toy" else load(source, options=options)
 
     monkeypatch.setattr("elmore.embedder.load", load_toy)

@@ -13,18 +13,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmore.checkpoint.bert_config import WordOptions
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.embedding import (
     Embedding,
     ReadSentence,
     Sentence,
+    Vectors,
     checked,
     read_sentence,
     read_sentences,
 )
-from elmore.engine.runner import Runner, check_precision, runner_for
+from elmore.engine.runner import Runner, check_precision, exactly, runner_for
 from elmore.errors import ConfigError
+from elmore.models.bert import Pooling
 from elmore.text.batching import windows
 
 Item = TypeVar("Item")
@@ -53,6 +56,9 @@ class LayerSource(Protocol):
     def context_free(self) -> bool:
         """Whether layer 0 gives a word the same vector in every sentence."""
 
+    def static(self, words: Sequence[str]) -> Vectors:
+        """Vectors of words without any context, (n, D)."""
+
     @overload
     def stream(self, items: Iterable[Sentence]) -> Iterator[Embedding]: ...
 
@@ -78,6 +84,11 @@ class Streams(ABC):
     ) -> list[Embedding]:
         """All sentences at once; strings are tokenized, lists of words are taken as they are."""
         return self._embed_window(list(read_sentences(sentences)), batch_words)
+
+    def static(self, words: Sequence[str]) -> Vectors:
+        """Vectors of words without any context, (n, D): layer 0 of each word alone."""
+        alone = self.embed([[word] for word in words])
+        return np.stack([embedding.layers[0, 0] for embedding in alone])
 
     @overload
     def stream(
@@ -137,12 +148,17 @@ class Embedder(Streams):
         options: str | Path | None = None,
         device: str = "auto",
         precision: str = "float32",
+        pieces: Pooling | None = None,
+        lowercase: bool | None = None,
     ) -> "Embedder":
         """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
 
         `precision` "int8" is several times as fast on a CPU, with an error of about 1 %.
+        A model that reads pieces of words, such as BERT, gives a word the vector of its first
+        piece, or with `pieces` "mean" the mean of all. `lowercase` is needed only where the
+        model's files do not say whether it reads lowercased text.
         """
-        checkpoint = load(source, options=options)
+        checkpoint = load(source, options=options, words=WordOptions(lowercase, pieces))
         return cls(checkpoint, device=device, precision=precision, source=str(source))
 
     def __repr__(self) -> str:
@@ -180,6 +196,12 @@ class Embedder(Streams):
     def __getstate__(self) -> dict[str, Any]:
         """A copy, here or in another process, builds its own runner."""
         return {name: value for name, value in self.__dict__.items() if name != "runner"}
+
+    def static(self, words: Sequence[str]) -> Vectors:
+        """Vectors of words without any context, (n, D), in the model's own way."""
+        with exactly(self.device.type):
+            found = self.model.static(self.reader.read([[word] for word in words]))
+        return np.asarray(found.cpu().numpy(), np.float32)
 
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
         layers = self.runner.embed([s.words for s in sentences], batch_words)

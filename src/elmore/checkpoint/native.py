@@ -1,5 +1,5 @@
-"""elmore's own folder: config.json, model.safetensors, the reader's files (vocab.txt; chars.txt and
-words.txt of a dictionary), and heads/NAME.safetensors. Nothing in the folder can execute.
+"""elmore's own folder of a biLM: config.json, model.safetensors, the reader's files (vocab.txt;
+chars.txt and words.txt of a dictionary), and heads/NAME.safetensors. Nothing in it can execute.
 
 Version 1 had one head, softmax.safetensors beside the weights, and is still read.
 """
@@ -25,7 +25,7 @@ from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, ch
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
-from elmore.models.kinds import ModelConfig
+from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
 from elmore.text.vocabulary import VOCABULARY, Vocabulary
@@ -49,7 +49,7 @@ class NativeConfig(Frozen):
 
     format: str = "elmore"
     version: int = VERSION
-    model: ModelConfig
+    model: BiLMConfig
     heads: dict[str, HeadConfig] = Field(default_factory=dict)
     options: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[LearnedMix, ...] = ()
@@ -134,7 +134,7 @@ def write_native(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
-    assert isinstance(checkpoint.model.config, ModelConfig)
+    assert isinstance(checkpoint.model.config, BiLMConfig)
     config = NativeConfig(
         model=checkpoint.model.config,
         heads={

@@ -14,6 +14,9 @@ from torch import nn
 
 from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
 from elmore.checkpoint.archive import is_archive, unpacked
+from elmore.checkpoint.bert import bert_folder, read_bert, write_bert
+from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
+from elmore.checkpoint.bert_tf import BERT_CONFIG, read_bert_tf
 from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
@@ -22,11 +25,12 @@ from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
-from elmore.errors import FormatError, InputError
+from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
+from elmore.models.bert import Bert
 from elmore.text.vocabulary import VOCABULARY
 
-Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
+Format = Literal["native", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
 _HDF5_ENDINGS = (".hdf5", ".h5")
 _SOFTMAX_MARK = "softmax"  # in the names of published softmax files
@@ -67,11 +71,15 @@ def find_source(source: str | Path, options: str | Path | None = None) -> Source
 
 
 def load(
-    source: str | Path, *, options: str | Path | None = None, heads: bool = False
+    source: str | Path,
+    *,
+    options: str | Path | None = None,
+    heads: bool = False,
+    words: WordOptions = AS_THE_FILES_SAY,
 ) -> Checkpoint:
     """Read any `source`; its heads only if asked for and present."""
     with open_source(source, options) as found:
-        return read_source(found, heads=heads)
+        return read_source(found, heads=heads, words=words)
 
 
 @contextmanager
@@ -88,8 +96,20 @@ def open_source(source: str | Path, options: str | Path | None = None) -> Iterat
             raise FormatError(str(error).replace(str(folder), str(found.path))) from None
 
 
-def read_source(found: Source, *, heads: bool = False) -> Checkpoint:
+def read_source(
+    found: Source, *, heads: bool = False, words: WordOptions = AS_THE_FILES_SAY
+) -> Checkpoint:
     """Read what `open_source` has found."""
+    if found.format == "bert":
+        return read_bert(found.path, heads=heads, words=words)
+    if found.format == "bert-tf":
+        assert found.options is not None
+        return read_bert_tf(found.path, found.options, heads=heads, words=words)
+    if words != AS_THE_FILES_SAY:
+        raise ConfigError(
+            f"{found.path}: `lowercase` and `pieces` are for models that read pieces of words, "
+            "such as BERT; this one reads whole words. Leave them out."
+        )
     match found.format:
         case "native":
             return read_native(found.path, heads=heads)
@@ -98,17 +118,21 @@ def read_source(found: Source, *, heads: bool = False) -> Checkpoint:
         case "allennlp":
             return read_allennlp(found.path, heads=heads)
     assert found.options is not None
-    words, softmax = found.vocabulary, found.softmax if heads else None
+    vocabulary, softmax = found.vocabulary, found.softmax if heads else None
     if found.format == "bilm-tf":
-        return read_bilm_tf(found.path, found.options, vocabulary=words, heads=heads)
-    return read_hdf5(found.path, found.options, vocabulary=words, softmax=softmax)
+        return read_bilm_tf(found.path, found.options, vocabulary=vocabulary, heads=heads)
+    return read_hdf5(found.path, found.options, vocabulary=vocabulary, softmax=softmax)
 
 
 def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     """Write `checkpoint` where `target` points: a name ending in .hdf5 makes HDF5 and its
-    companions, any other a native folder. Returns what was written."""
+    companions, any other a folder, native or Hugging Face's. Returns what was written."""
     if target.suffix not in _HDF5_ENDINGS:
-        write_native(checkpoint, target)
+        match checkpoint.model:
+            case Bert():
+                write_bert(checkpoint, target)
+            case _:
+                write_native(checkpoint, target)
         return sorted(path for path in target.rglob("*") if path.is_file())
     refuse_unwritable(bilm_of(checkpoint).config)
     options = target.with_name("options.json")
@@ -133,7 +157,7 @@ def _from_file(path: Path, options: Path | None) -> Source:
     if path.suffix in _HDF5_ENDINGS:
         return _hdf5(path, options or _options_beside(path))
     if path.suffix == ".index":
-        return _bilm_tf(path.with_suffix(""), options)
+        return _tensorflow(path.with_suffix(""), options)
     if is_archive(path):
         return Source("archive", path, options=options)
     raise FormatError(
@@ -163,6 +187,12 @@ def _find(folder: Path, options: Path | None) -> Source | None:
     return next((source for source in found if source is not None), None)
 
 
+def _bert(folder: Path, _: Path | None) -> Source | None:
+    """Before elmore's own, whose files have the same names."""
+    found = bert_folder(_checkpoint_of_run(folder) or folder)
+    return None if found is None else Source("bert", found)
+
+
 def _native(folder: Path, _: Path | None) -> Source | None:
     run = folder if is_native(folder) else _checkpoint_of_run(folder)
     return None if run is None else Source("native", run)
@@ -170,13 +200,19 @@ def _native(folder: Path, _: Path | None) -> Source | None:
 
 def _checkpoints(folder: Path, options: Path | None) -> Source | None:
     found = any(folder.glob("*.index"))
-    return _bilm_tf(latest_checkpoint(folder), options) if found else None
+    return _tensorflow(latest_checkpoint(folder), options) if found else None
 
 
-def _bilm_tf(prefix: Path, options: Path | None) -> Source:
+def _tensorflow(prefix: Path, options: Path | None) -> Source:
+    """Google's BERT has bert_config.json beside it, bilm-tf options.json."""
+    bert = prefix.with_name(BERT_CONFIG)
+    if bert.is_file() or (options is not None and options.name == BERT_CONFIG):
+        return Source("bert-tf", prefix, options=options or bert)
     options = options or prefix.with_name("options.json")
     if not options.is_file():
-        raise FormatError(f"{prefix}: its options are missing. Looked for {options}.")
+        raise FormatError(
+            f"{prefix}: its options are missing. Looked for {options} and {BERT_CONFIG}."
+        )
     words = prefix.with_name(VOCABULARY)
     vocabulary = words if words.is_file() else None
     return Source("bilm-tf", prefix, options=options, vocabulary=vocabulary)
@@ -250,6 +286,7 @@ def _not_found(source: str | Path) -> str:
 
 # What a model's files are called, whose format it is, and a function that finds it in a folder.
 _LAYOUTS: tuple[tuple[str, str, Callable[[Path, Path | None], Source | None]], ...] = (
+    ("config.json + model.safetensors or pytorch_model.bin", "Hugging Face's BERT", _bert),
     ("config.json + model.safetensors", "elmore's own", _native),
     (
         "config.json + encoder.pkl + token_embedder.pkl",
@@ -262,5 +299,5 @@ _LAYOUTS: tuple[tuple[str, str, Callable[[Path, Path | None], Source | None]], .
         lambda folder, _: Source("allennlp", folder) if is_allennlp(folder) else None,
     ),
     ("*.hdf5 + options.json", "AllenNLP, bilm-tf", _weights),
-    ("*.index + options.json", "TensorFlow checkpoints of bilm-tf", _checkpoints),
+    ("*.index + options.json or bert_config.json", "bilm-tf, Google's BERT", _checkpoints),
 )

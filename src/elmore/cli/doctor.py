@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from elmore.nn.word_char import WordCharConfig, WordTableConfig
 
 EXTRAS = {
+    "bert": "tokenizers",
     "zh": "jieba",
     "zst": "zstandard",
     "tensorboard": "tensorboard",

@@ -16,6 +16,7 @@ from elmore.cli.progress import counting_bar
 
 if TYPE_CHECKING:
     from elmore.embedder import LayerSource
+    from elmore.embedding import Vectors
     from elmore.text.reader import Reader
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
@@ -140,6 +141,9 @@ class _Recorded:
     @property
     def fingerprint(self) -> str:
         return self.layers.fingerprint
+
+    def static(self, words: Sequence[str]) -> "Vectors":
+        return self.layers.static(words)
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sequence[str]] | None = None

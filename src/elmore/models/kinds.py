@@ -1,11 +1,12 @@
 """Which kinds of model there are: a config says its `kind`, and one `match` builds the model."""
 
 from elmore.config import Frozen
+from elmore.models.bert import Bert, BertConfig
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.layers import LayerModel
 
-ModelConfig = BiLMConfig
-"""A union by `kind`, with one member so far. Folders of version 1 name no kind: they are biLMs."""
+ModelConfig = BiLMConfig | BertConfig
+"""A union by `kind`. Folders of version 1 name no kind: they are biLMs."""
 
 
 def build(config: ModelConfig) -> LayerModel:
@@ -13,6 +14,8 @@ def build(config: ModelConfig) -> LayerModel:
     match config:
         case BiLMConfig():
             return BiLM(config)
+        case BertConfig():
+            return Bert(config)
 
 
 def identity(config: Frozen) -> bytes:

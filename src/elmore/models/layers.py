@@ -53,6 +53,12 @@ class LayerModel(nn.Module, ABC):
     def forward(self, batch: Batch) -> LayerStates:
         """Drops marks and pools pieces itself; works on the model's own device."""
 
+    def static(self, batch: Batch) -> Tensor:
+        """The vector without context of each sentence's only word, (B, D): layer 0 of the word
+        alone, unless the model has something better."""
+        states: LayerStates = self(batch)
+        return states.layers[0, :, 0]
+
     @abstractmethod
     def floors(self) -> list[list[nn.Parameter]]:
         """Every parameter once, top layer first: for gradual unfreezing and rates per layer."""

@@ -1,8 +1,10 @@
 """A store in the place of a model: alone, or with a model that computes what is missing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
+
+import numpy as np
 
 from elmore.embedder import BATCH_WORDS, Embedder, Streams
 from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors
@@ -41,6 +43,12 @@ class CachedEmbedder(Streams):
             "embedder for a stateful run."
         )
 
+    def static(self, words: Sequence[str]) -> Vectors:
+        """The model's, as the store would keep them."""
+        vectors = self.embedder.static(words)  # (n, D)
+        layers = np.broadcast_to(vectors, (self.embedder.n_layers, *vectors.shape))
+        return self.store.as_stored(Embedding(list(words), layers)).layers[0]
+
     def _window_words(self, batch_words: int) -> int:
         return _WINDOW_WORDS
 
@@ -72,6 +80,10 @@ class StoredLayers:
         self.store = store
         self.n_layers, self.dim = store.n_layers, store.dim
         self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
+
+    def static(self, words: Sequence[str]) -> Vectors:
+        """Layer 0 of words that are in the store as sentences of their own, (n, D)."""
+        return np.stack([self.store[[word]].layers[0, 0] for word in words])
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
