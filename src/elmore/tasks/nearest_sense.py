@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from elmore.embedder import LayerSource
 from elmore.tasks.readers.raganato import Lemma, SenseUse
-from elmore.uses.geometry import unit
+from elmore.uses.geometry import Floats, unit
 from elmore.uses.use import Use
-from elmore.uses.use_vectors import Floats, SentenceWatch, use_vectors, view, views
+from elmore.uses.use_vectors import SentenceWatch, use_vectors, view, views
 
 _AS_NEAR = 1e-5  # cosines of equal vectors differ by at most this much, from rounding
 
