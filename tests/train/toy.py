@@ -30,8 +30,8 @@ class Toy:
     def groups(self) -> list[Group]:
         return [Group(list(self.module.parameters()))]
 
-    def begin(self, step: int) -> None:
-        del step  # nothing is drawn at random
+    def begin(self, step: int, done: float) -> None:
+        del step, done  # nothing is drawn at random
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         del rng
