@@ -15,8 +15,7 @@ from pydantic import Field
 from elmore.config import Frozen
 from elmore.pretrain.sentences import Block, Position, SentenceStream, Words
 from elmore.text.batching import batches_by_length
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
-from elmore.text.reader import Speller, WordBatch
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, Speller, WordBatch
 from elmore.text.vocabulary import Vocabulary
 
 IntArray = NDArray[np.int64]

@@ -20,8 +20,7 @@ from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import marked, pieces, row_batch, sentence_batch
 from elmore.pretrain.sentences import Words
 from elmore.text.batching import batches_by_length, windows
-from elmore.text.marks import SENTENCE_BEGIN
-from elmore.text.reader import Speller
+from elmore.text.reader import SENTENCE_BEGIN, Speller
 from elmore.text.vocabulary import Vocabulary
 
 _BATCH_WORDS = 4096

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from elmore.config import load_json
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import remove, write_text, writing
-from elmore.files.find_files import find_files
 from elmore.files.lock import LOCK, Lock
+from elmore.files.text_file import find_files
 from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run
 from elmore.pretrain.objectives import bilm
 from elmore.pretrain.sentences import Counting, Counts, count_words

@@ -22,15 +22,13 @@ from elmore.nn.softmax import (
     samples_of,
 )
 from elmore.nn.transformer import TransformerConfig
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.pretrain.config import Asked, PretrainConfig, Run
 from elmore.pretrain.sentences import Counts
 from elmore.pretrain.static_start import start_from_counts
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import MARKS, Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import MARKS, Vocabulary, WordReader
 
 VOCABULARY = "vocab.txt"
 
