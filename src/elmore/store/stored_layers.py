@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
+from elmore.embedder import words_alone
 from elmore.embedding import Sentence, Vectors
 from elmore.store.store import Store
 
@@ -17,9 +16,9 @@ class StoredLayers:
         self.n_layers, self.dim = store.n_layers, store.dim
         self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
 
-    def static(self, words: Sequence[str]) -> Vectors:
-        """Layer 0 of words that are in the store as sentences of their own, (n, D)."""
-        return np.stack([self.store[[word]].layers[0, 0] for word in words])
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """By words that are in the store as sentences of their own, (n, D)."""
+        return words_alone(self.stream, texts)
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
