@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmore.checkpoint.bert_config import WordOptions
+from elmore.checkpoint.bert_config import word_options
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.embedding import (
@@ -27,7 +27,6 @@ from elmore.embedding import (
 )
 from elmore.engine.runner import Runner, check_precision, exactly, runner_for
 from elmore.errors import ConfigError
-from elmore.models.bert import Pooling
 from elmore.text.batching import windows
 
 Item = TypeVar("Item")
@@ -147,7 +146,7 @@ class Embedder(Streams):
         options: str | Path | None = None,
         device: str = "auto",
         precision: str = "float32",
-        pieces: Pooling | None = None,
+        pieces: str | None = None,
         lowercase: bool | None = None,
     ) -> "Embedder":
         """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
@@ -157,7 +156,7 @@ class Embedder(Streams):
         piece, or with `pieces` "mean" the mean of all. `lowercase` is needed only where the
         model's files do not say whether it reads lowercased text.
         """
-        checkpoint = load(source, options=options, words=WordOptions(lowercase, pieces))
+        checkpoint = load(source, options=options, words=word_options(lowercase, pieces))
         return cls(checkpoint, device=device, precision=precision, source=str(source))
 
     def __repr__(self) -> str:
