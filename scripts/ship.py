@@ -191,7 +191,7 @@ def _use(name: str, model: ModelSummary) -> str:
     code = f'```python\nfrom elmore import Embedder\n\nelmo = Embedder.load("{name}")\n```'
     return (
         code
-        if model.has_softmax
+        if model.heads[1] == "there"
         else f"{code}\n\nIt gives vectors, not perplexities: {_NO_SOFTMAX}"
     )
 
@@ -201,7 +201,7 @@ def _model(model: ModelSummary, folder: Path) -> str:
     rows = [
         ("input", model.input),
         ("context", model.context),
-        ("layers", f"{model.n_layers}, including the context-free one; {model.dim} dimensions"),
+        ("layers", f"{model.layers}; {model.dim} dimensions"),
         ("parameters", f"{model.parameters:,} without the softmax, in float16"),
         ("words it learned to predict", f"{words:,}; others are read by their characters"),
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from elmore.checkpoint.bert_config import word_options
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.embedding import Sentence, read_inputs
@@ -126,10 +127,12 @@ class Elmo(TrainableLayers):
         layer_norm: bool = False,
         dropout: float = 0.5,
         l2: float = 0.0,
+        pieces: str | None = None,
+        lowercase: bool | None = None,
     ) -> "Elmo":
         """From anything `Embedder.load` takes."""
         return cls(
-            load(source, options=options),
+            load(source, options=options, words=word_options(lowercase, pieces)),
             n_mixes=n_mixes,
             fine_tune=fine_tune,
             layer_norm=layer_norm,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmore.checkpoint.bert_config import WordOptions
+from elmore.checkpoint.bert_config import word_options
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.embedding import (
@@ -27,7 +27,6 @@ from elmore.embedding import (
 )
 from elmore.engine.runner import Runner, check_precision, exactly, runner_for
 from elmore.errors import ConfigError
-from elmore.models.bert import Pooling
 from elmore.text.batching import windows
 
 Item = TypeVar("Item")
@@ -56,8 +55,8 @@ class LayerSource(Protocol):
     def context_free(self) -> bool:
         """Whether layer 0 gives a word the same vector in every sentence."""
 
-    def static(self, words: Sequence[str]) -> Vectors:
-        """Vectors of words without any context, (n, D)."""
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """Texts, or single words, without context: their words' vectors averaged, (n, D)."""
 
     @overload
     def stream(self, items: Iterable[Sentence]) -> Iterator[Embedding]: ...
@@ -85,10 +84,9 @@ class Streams(ABC):
         """All sentences at once; strings are tokenized, lists of words are taken as they are."""
         return self._embed_window(list(read_sentences(sentences)), batch_words)
 
-    def static(self, words: Sequence[str]) -> Vectors:
-        """Vectors of words without any context, (n, D): layer 0 of each word alone."""
-        alone = self.embed([[word] for word in words])
-        return np.stack([embedding.layers[0, 0] for embedding in alone])
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """Texts without context: layer 0 of each word alone, averaged, (n, D)."""
+        return words_alone(self.stream, texts)
 
     @overload
     def stream(
@@ -148,7 +146,7 @@ class Embedder(Streams):
         options: str | Path | None = None,
         device: str = "auto",
         precision: str = "float32",
-        pieces: Pooling | None = None,
+        pieces: str | None = None,
         lowercase: bool | None = None,
     ) -> "Embedder":
         """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
@@ -158,7 +156,7 @@ class Embedder(Streams):
         piece, or with `pieces` "mean" the mean of all. `lowercase` is needed only where the
         model's files do not say whether it reads lowercased text.
         """
-        checkpoint = load(source, options=options, words=WordOptions(lowercase, pieces))
+        checkpoint = load(source, options=options, words=word_options(lowercase, pieces))
         return cls(checkpoint, device=device, precision=precision, source=str(source))
 
     def __repr__(self) -> str:
@@ -197,15 +195,25 @@ class Embedder(Streams):
         """A copy, here or in another process, builds its own runner."""
         return {name: value for name, value in self.__dict__.items() if name != "runner"}
 
-    def static(self, words: Sequence[str]) -> Vectors:
-        """Vectors of words without any context, (n, D), in the model's own way."""
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """Texts without context, (n, D): by the model's table, or by layer 0 of words alone."""
         with exactly(self.device.type):
-            found = self.model.static(self.reader.read([[word] for word in words]))
-        return np.asarray(found.cpu().numpy(), np.float32)
+            found = self.model.static(self.reader.read(texts))
+        return super().static(texts) if found is None else found.float().cpu().numpy()
 
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
         layers = self.runner.embed([s.words for s in sentences], batch_words)
         return _embeddings(sentences, layers)
+
+
+def words_alone(
+    stream: Callable[[Iterable[Sentence]], Iterator[Embedding]], texts: Sequence[Sequence[str]]
+) -> Vectors:
+    """The mean of layer 0 of a text's words, each embedded as a sentence of its own, (n, D)."""
+    words = list(dict.fromkeys(word for text in texts for word in text))
+    alone = dict(zip(words, stream([[word] for word in words]), strict=True))
+    means = [np.mean([alone[word].layers[0, 0] for word in text], axis=0) for text in texts]
+    return np.stack(means)
 
 
 class StatefulRun:

@@ -63,12 +63,13 @@ def test_files_vocabulary_and_softmax_are_found(tmp_path: Path):
     model = make(tmp_path / "m", words=True)
     found = doctor.examine(str(model.weights))
     assert found.input == "words, a table of 9"
-    assert (found.format, found.n_words, found.has_softmax) == ("hdf5", 9, False)
+    assert (found.format, found.vocabulary, found.heads[1]) == ("hdf5", "9 words", "missing")
     assert [path.name for path in found.files] == ["weights.hdf5", "options.json", "vocab.txt"]
     checkpoint = bilm_checkpoint(Embedder.load(model.weights).model, softmax=torch.nn.Linear(8, 4))
     save(checkpoint, tmp_path / "native")
     found = doctor.examine(str(tmp_path / "native"))
-    assert (found.n_words, found.has_softmax, found.fingerprint) == (None, True, None)
+    assert (found.vocabulary, *found.heads) == ("missing", "softmax", "there")
+    assert found.fingerprint is None
 
 
 def test_the_published_model_has_its_published_number_of_parameters():

@@ -7,13 +7,14 @@ import typer
 
 from elmore.cli.main import app
 
+PIECES = " --cased --lowercase --pieces"
 EVALUATE_TASK = "--cache --encoder --model --quiet --test"
 COMMANDS = {
-    "demo": "--json --model --plot --word",
+    "demo": "--json --model --plot --word" + PIECES,
     "embed": (
         "input output --batch-sentences --batch-words --device --errors --forget-sentences "
         "--format --layers --model --options --precision --quiet --resume --stateful "
-        "--tokenize --use-sentence-keys"
+        "--tokenize --use-sentence-keys" + PIECES
     ),
     "pretrain": (
         "corpus --epochs --errors --from --minutes --no-resume --output --quiet --recipe "
@@ -23,31 +24,31 @@ COMMANDS = {
         "source text --carry-state --errors --first-words --max-words --no-carry-state "
         "--no-tokenize --options --per-sentence --tokenize"
     ),
-    "convert": "source target --options",
+    "convert": "source target --options" + PIECES,
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
         "--seeds --set --test --train"
     ),
     "index": (
         "corpus --device --errors --keep --model --options --output --precision --quiet "
-        "--tokenize --uses --vectors --words"
+        "--tokenize --uses --vectors --words" + PIECES
     ),
     "neighbors": "folder sentence --all-words --layer --model --word -k",
     "senses": "folder word --layer --typical",
-    "doctor": "source --options",
+    "doctor": "source --options" + PIECES,
     "serve": (
         "--api-key --batch-words --device --host --index --max-bytes --max-words --model "
-        "--options --port --precision --queue-words --quiet"
+        "--options --port --precision --queue-words --quiet" + PIECES
     ),
     "store fill": (
         "folder text --device --errors --gamma --keep --model --options --precision --quiet "
-        "--tokenize"
+        "--tokenize" + PIECES
     ),
     "store info": "folder",
     "store verify": "folder",
     "store export": "folder target --quiet",
     "store merge": "sources target --quiet",
-    "store plan": "text --errors --model --options --tokenize",
+    "store plan": "text --cased --errors --lowercase --model --options --tokenize",
     "task train": (
         "name --cache --dev --encoder --epochs --fine-tune --output --quiet --resume --seed "
         "--set --train"

@@ -2,13 +2,13 @@
 test can fill a store hundreds of times and still know what must come back."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from elmore.embedder import Embedder
+from elmore.embedder import Embedder, words_alone
 from elmore.embedding import Embedding
 
 L, D = 3, 8
@@ -30,6 +30,9 @@ class _Waves:
             words = list(item if key is None else key(item))
             embedding = Embedding(words, wave(words))
             yield embedding if key is None else (item, embedding)
+
+    def static(self, texts: Sequence[Sequence[str]]) -> npt.NDArray[np.float32]:
+        return words_alone(self.stream, texts)
 
     def embed(self, sentences: Iterable[list[str]], **_: object) -> list[Embedding]:
         return list(self.stream(sentences))

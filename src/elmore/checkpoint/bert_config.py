@@ -44,11 +44,15 @@ class WordOptions:
     pieces: Pooling | None = None
     """A word's vector: that of its first piece, or the mean of its pieces."""
 
-    def __post_init__(self) -> None:
-        if self.pieces not in ("first", "mean", None):
-            raise ConfigError(f"pieces is {self.pieces!r}; expected 'first' or 'mean'.")
+
+def word_options(lowercase: bool | None = None, pieces: str | None = None) -> WordOptions:
+    """Checked."""
+    if pieces is not None and pieces not in _POOLINGS:
+        raise ConfigError(f"pieces is {pieces!r}; expected 'first' or 'mean'.")
+    return WordOptions(lowercase, None if pieces is None else _POOLINGS[pieces])
 
 
+_POOLINGS: dict[str, Pooling] = {"first": "first", "mean": "mean"}
 AS_THE_FILES_SAY = WordOptions()
 
 

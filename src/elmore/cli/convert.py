@@ -1,4 +1,6 @@
-"""`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5."""
+"""`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5. A BERT is
+written as a Hugging Face folder.
+"""
 
 import sys
 from pathlib import Path
@@ -6,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elmore.cli.options import OptionsFile, Source
+from elmore.cli.options import Lowercase, OptionsFile, Pieces, Source
 
 
 def convert(
@@ -15,12 +17,16 @@ def convert(
         Path, typer.Argument(help="A new folder, or a name ending in .hdf5 (AllenNLP's format).")
     ],
     options: OptionsFile = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
 ) -> None:
-    """Write a model in another format, with its softmax and vocabulary if it has them."""
+    """Write a model in another format, with its heads and vocabulary if it has them."""
+    from elmore.checkpoint.bert_config import word_options
     from elmore.checkpoint.bilm import softmax_of
     from elmore.checkpoint.sources import load, save
 
-    checkpoint = load(source, options=options, heads=True)
+    words = word_options(lowercase, pieces)
+    checkpoint = load(source, options=options, heads=True, words=words)
     written = save(checkpoint, target)
     for path in written:
         print(path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmore.cli.options import Lowercase, Pieces
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def demo(
     model: Annotated[
         str | None, typer.Option(help="Any model; default: the included models.")
     ] = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
     word: Annotated[
         str | None, typer.Option(help="The word whose uses are shown, in its language only.")
     ] = None,
@@ -46,7 +49,8 @@ def demo(
     plan = choose_models(model, word)
     console, figures = Console(highlight=False, soft_wrap=True), []
     for language, source in plan.items():
-        found = run(Embedder.load(source), language, word or SHOWN[language])
+        embedder = Embedder.load(source, pieces=pieces, lowercase=lowercase)
+        found = run(embedder, language, word or SHOWN[language])
         figures.append(as_dict(found, source))
         if not as_json:
             _print_demo(console, found, source)

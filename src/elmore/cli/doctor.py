@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from elmore import __version__
-from elmore.cli.options import OptionsFile
+from elmore.cli.options import Lowercase, OptionsFile, Pieces
 from elmore.text.dictionary_reader import CHARACTER_MARKS
 
 if TYPE_CHECKING:
+    from elmore.checkpoint.bert_config import WordOptions
     from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
     from elmore.checkpoint.sources import Source
+    from elmore.models.bert import BertConfig
     from elmore.nn.char_cnn import CharCNNConfig
     from elmore.nn.lstm import LSTMConfig
     from elmore.nn.transformer import TransformerConfig
@@ -42,11 +44,12 @@ class ModelSummary:
     files: list[Path]
     input: str
     context: str
-    n_layers: int
+    layers: str
     dim: int
     parameters: int
-    n_words: int | None
-    has_softmax: bool
+    vocabulary: str
+    heads: tuple[str, str]
+    """What they are called, and which are there."""
     mixes: list[str]
     notes: list[str]
     fingerprint: str | None
@@ -57,9 +60,14 @@ def doctor(
         str | None, typer.Argument(help="A model; without one, describe this machine.")
     ] = None,
     options: OptionsFile = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
 ) -> None:
     """Show what is installed, or describe a model."""
-    lines = environment_lines() if source is None else model_lines(examine(source, options))
+    from elmore.checkpoint.bert_config import word_options
+
+    words = word_options(lowercase, pieces)
+    lines = environment_lines() if source is None else model_lines(examine(source, options, words))
     for name, value in lines:
         print(f"{name:<15}{value}")
 
@@ -88,45 +96,80 @@ def environment_lines() -> list[tuple[str, str]]:
     ]
 
 
-def examine(source: str, options: Path | None = None) -> ModelSummary:
+def examine(
+    source: str, options: Path | None = None, words: "WordOptions | None" = None
+) -> ModelSummary:
     """Read a model and describe it."""
-    from elmore.checkpoint.bilm import SOFTMAX, bilm_of
+    from elmore.checkpoint.bert_config import AS_THE_FILES_SAY
+    from elmore.checkpoint.bilm import SOFTMAX
     from elmore.checkpoint.sources import find_source, open_source, read_source
+    from elmore.models.bert import Bert
 
     given = find_source(source, options)
     with open_source(source, options) as found:
-        inside = found.format in ("allennlp", "bilm-tf")  # elsewhere the softmax is its own file
-        checkpoint, files = read_source(found, heads=inside), _files(given)
-        parts = [found.softmax, *_files(found)]
-    config, packed = bilm_of(checkpoint).config, " in an archive" if given != found else ""
+        inside = found.format not in ("native", "hdf5")  # there the softmax is a file of its own
+        checkpoint = read_source(found, heads=inside, words=words or AS_THE_FILES_SAY)
+        files, parts = _files(given), [found.softmax, *_files(found)]
+    softmax = SOFTMAX in checkpoint.heads or any(p and SOFTMAX in p.name for p in parts)
+    described = (
+        _bert(checkpoint.model.config, checkpoint)
+        if isinstance(checkpoint.model, Bert)
+        else _bilm(checkpoint, softmax)
+    )
     return ModelSummary(
-        format=found.format + packed,
+        format=found.format + (" in an archive" if given != found else ""),
         files=files,
-        input=_input(config.words),
-        context=_context(config.context),
-        n_layers=config.n_layers,
-        dim=config.dim,
-        parameters=_parameters(checkpoint),
-        n_words=None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
-        has_softmax=SOFTMAX in checkpoint.heads or any(p and SOFTMAX in p.name for p in parts),
+        dim=checkpoint.model.dim,
         mixes=[_mix(mix) for mix in checkpoint.mixes],
         notes=list(checkpoint.notes),
         fingerprint=None if checkpoint.reader is None else checkpoint.fingerprint(),
+        **described,
     )
 
 
+def _bilm(checkpoint: "Checkpoint", softmax: bool) -> dict[str, Any]:
+    from elmore.checkpoint.bilm import bilm_of
+
+    config, words = bilm_of(checkpoint).config, checkpoint.vocabulary
+    return {
+        "input": _input(config.words),
+        "context": _context(config.context),
+        "layers": f"{config.n_layers}, including the context-free one",
+        "parameters": _parameters(checkpoint),
+        "vocabulary": "missing" if words is None else f"{len(words):,} words",
+        "heads": ("softmax", "there" if softmax else "missing"),
+    }
+
+
+def _bert(config: "BertConfig", checkpoint: "Checkpoint") -> dict[str, Any]:
+    from elmore.text.piece_reader import PieceReader
+
+    reader = checkpoint.need_reader()
+    assert isinstance(reader, PieceReader)
+    case = "lowercased" if reader.wordpiece.config.lowercase else "cased"
+    word = "the first piece" if config.pieces == "first" else "the mean of its pieces"
+    sizes = f"{config.n_heads} heads, feed-forward {config.ff_dim} ({config.activation})"
+    return {
+        "input": f"word pieces, {case}; a word is {word}",
+        "context": f"BERT, {config.n_layers} layers, {sizes}, {config.max_positions} positions",
+        "layers": f"{config.n_layers + 1}, the embeddings first",
+        "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
+        "vocabulary": f"{len(reader.wordpiece):,} pieces",
+        "heads": ("heads", ", ".join(checkpoint.heads) or "none"),
+    }
+
+
 def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
-    words = "missing" if found.n_words is None else f"{found.n_words:,} words"
     return [
         ("format", found.format),
         *(("file", f"{path} ({path.stat().st_size:,} bytes)") for path in found.files),
         ("input", found.input),
         ("context", found.context),
-        ("layers", f"{found.n_layers}, including the context-free one"),
+        ("layers", found.layers),
         ("dim", str(found.dim)),
         ("parameters", f"{found.parameters:,}"),
-        ("vocabulary", words),
-        ("softmax", "there" if found.has_softmax else "missing"),
+        ("vocabulary", found.vocabulary),
+        found.heads,
         *(("learned mix", mix) for mix in found.mixes),
         *(("note", note) for note in found.notes),
         ("fingerprint", (found.fingerprint or "")[:_SHORT] or "none without the vocabulary"),
@@ -137,7 +180,7 @@ def _files(found: "Source") -> list[Path]:
     if found.path.is_dir():
         return sorted(path for path in found.path.rglob("*") if path.is_file())
     stored = [found.path]
-    if found.format == "bilm-tf":  # its path is a name without ending
+    if found.format in ("bilm-tf", "bert-tf"):  # its path is a name without ending
         beside = sorted(found.path.parent.glob("*"))
         stored = [path for path in beside if path.name.startswith(f"{found.path.name}.")]
     parts = (*stored, found.options, found.vocabulary, found.softmax)

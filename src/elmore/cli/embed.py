@@ -14,8 +14,10 @@ from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
+    Lowercase,
     Model,
     OptionsFile,
+    Pieces,
     Precision,
     Quiet,
     Resume,
@@ -46,6 +48,8 @@ def embed(
     ],
     model: Model,
     options: OptionsFile = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
     layers: Annotated[str, typer.Option(help="all, top, average, or numbers such as 0,2.")] = "all",
     format: Annotated[
         Format | None, typer.Option(help="Needed if OUTPUT's ending does not say it.")
@@ -92,7 +96,14 @@ def embed(
     check_target(output, config)
     if input != STDIN and not Path(input).exists():
         raise InputError(f"{input}: no such file.")
-    embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
+    embedder = Embedder.load(
+        model,
+        options=options,
+        device=device,
+        precision=precision.value,
+        pieces=pieces,
+        lowercase=lowercase,
+    )
     lines = read_lines(input, errors=errors.value)
     with Bar(quiet) as bar:
         n_bytes = text_bytes(input)

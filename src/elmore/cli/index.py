@@ -10,8 +10,10 @@ from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
+    Lowercase,
     Model,
     OptionsFile,
+    Pieces,
     Precision,
     Quiet,
     RunPrecision,
@@ -33,6 +35,8 @@ def index(
     model: Model,
     output: Annotated[Path, typer.Option(help="A new folder, or one to continue.")],
     options: OptionsFile = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
     words: Annotated[
         int, typer.Option(help="Index this many of the most frequent words; 0: all.", min=0)
     ] = 20_000,
@@ -56,7 +60,14 @@ def index(
     from elmore.search.index import Index
     from elmore.search.manifest import ModelSource
 
-    embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
+    embedder = Embedder.load(
+        model,
+        options=options,
+        device=device,
+        precision=precision.value,
+        pieces=pieces,
+        lowercase=lowercase,
+    )
     last: list[BuildProgress] = []
     with Bar(quiet) as bar:
 
@@ -77,6 +88,8 @@ def index(
                 name=str(Path(model).resolve()) if Path(model).exists() else model,
                 options=None if options is None else str(options.resolve()),
                 precision=precision.value,
+                pieces=pieces,
+                lowercase=lowercase,
             ),
             progress=watch,
         )

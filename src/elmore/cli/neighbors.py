@@ -42,7 +42,13 @@ def neighbors(
         source = source.model_copy(update={"name": model})
     if not source.name:
         raise InputError(f"{folder}: does not name its model; add --model.")
-    embedder = Embedder.load(source.name, options=source.options, precision=source.precision)
+    embedder = Embedder.load(
+        source.name,
+        options=source.options,
+        precision=source.precision,
+        pieces=source.pieces,
+        lowercase=source.lowercase,
+    )
     index = Index.open(folder, embedder)
     near = index.neighbors(found, found.index(word), k, layer=chosen, same_word=not all_words)
     known = word if word in index else word.lower()

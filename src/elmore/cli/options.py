@@ -21,6 +21,13 @@ class Precision(StrEnum):
     INT8 = "int8"
 
 
+class Pooling(StrEnum):
+    """A word's vector, where a model reads pieces of words."""
+
+    FIRST = "first"
+    MEAN = "mean"
+
+
 class VectorPrecision(StrEnum):
     """The numbers of stored vectors."""
 
@@ -46,6 +53,14 @@ Model = Annotated[str, typer.Option(help="The name of an included model, a folde
 Source = Annotated[str, typer.Argument(help="The name of an included model, a folder or a file.")]
 OptionsFile = Annotated[
     Path | None, typer.Option("--options", help="The options file, if not beside the weights.")
+]
+Pieces = Annotated[
+    Pooling | None,
+    typer.Option(help="BERT: a word's vector is that of its first piece (default), or the mean."),
+]
+Lowercase = Annotated[
+    bool | None,
+    typer.Option("--lowercase/--cased", help="BERT: if the model's files do not say which."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 RunPrecision = Annotated[

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import Device, Model, OptionsFile, Precision, Quiet, RunPrecision
+from elmore.cli.options import (
+    Device,
+    Lowercase,
+    Model,
+    OptionsFile,
+    Pieces,
+    Precision,
+    Quiet,
+    RunPrecision,
+)
 from elmore.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,6 +52,8 @@ def serve(
         ),
     ] = None,
     options: OptionsFile = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
     device: Device = "auto",
     precision: RunPrecision = Precision.FLOAT32,
     max_words: Annotated[int | None, typer.Option(help="Words per request, 4096.")] = None,
@@ -73,7 +84,14 @@ def serve(
     config = ServeConfig.model_validate(given)
     _share_memory()
     with _bound(host, port) as listener:  # before the model, which may take a while to load
-        embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
+        embedder = Embedder.load(
+            model,
+            options=options,
+            device=device,
+            precision=precision.value,
+            pieces=pieces,
+            lowercase=lowercase,
+        )
         name = Path(model).name
         found = None if index is None else Index.open(index, embedder)
         app = create_app(embedder, index=found, name=name, config=config)

@@ -13,8 +13,10 @@ from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
+    Lowercase,
     Model,
     OptionsFile,
+    Pieces,
     Quiet,
     SentenceFile,
     TokenizeLines,
@@ -45,6 +47,8 @@ def fill(
     folder: Folder,
     model: Model,
     options: OptionsFile = None,
+    pieces: Pieces = None,
+    lowercase: Lowercase = None,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +70,9 @@ def fill(
         raise InputError(f"{text}: no such file.")
     _check_choice(folder, keep, gamma, precision)
     sentences = SentenceFiles([text], tokenize, errors.value)
-    embedder = Embedder.load(model, options=options, device=device)
+    embedder = Embedder.load(
+        model, options=options, device=device, pieces=pieces, lowercase=lowercase
+    )
     if not folder.exists():
         choice = _choice(keep or "all", gamma, embedder, text, sentences)
         kept = precision or VectorPrecision.FLOAT32
@@ -176,15 +182,17 @@ def plan(
     text: SentenceFile,
     model: Model,
     options: OptionsFile = None,
+    lowercase: Lowercase = None,
     tokenize: TokenizeLines = False,
     errors: BadBytes = Errors.STRICT,
 ) -> None:
     """Show how large each choice would be, before anything is computed."""
+    from elmore.checkpoint.bert_config import word_options
     from elmore.checkpoint.sources import load
     from elmore.store.sizes import count, hdf5_bytes
     from elmore.store.sizes import plan as sizes
 
-    found = load(model, options=options).model
+    found = load(model, options=options, words=word_options(lowercase)).model
     counts = count(SentenceFiles([text], tokenize, errors.value))
     whole = hdf5_bytes(counts, found.n_layers, found.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")

@@ -142,8 +142,8 @@ class _Recorded:
     def fingerprint(self) -> str:
         return self.layers.fingerprint
 
-    def static(self, words: Sequence[str]) -> "Vectors":
-        return self.layers.static(words)
+    def static(self, texts: Sequence[Sequence[str]]) -> "Vectors":
+        return self.layers.static(texts)
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sequence[str]] | None = None

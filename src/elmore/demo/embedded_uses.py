@@ -21,7 +21,7 @@ class UseVectors:
 
     uses: list[Use]
     layers: Vectors  # (L, N, D)
-    sentences: Vectors  # (N, D): the sentence's vectors without context, averaged
+    sentences: Vectors  # (N, D): the sentence's words, or pieces, without context, averaged
     lexicon: list[str]
     static: Vectors  # (V, D): every word of the sentences without context, their mean removed
     context_free: bool = True
@@ -61,7 +61,8 @@ def embed_uses(source: LayerSource, uses: list[Use]) -> UseVectors:
         source, uses, words=lambda use: use.words, positions=lambda use: range(len(use.words))
     ):
         layers.append(embedding.layers[:, use.position])  # (L, D)
-        sentences.append(words.mean(axis=0))  # (D,)
+        bag = words.mean(axis=0) if source.context_free else source.static([use.words])[0]
+        sentences.append(bag)  # (D,)
         static.update(zip(embedding.words, words, strict=True))
     return UseVectors(
         uses=uses,

@@ -120,10 +120,11 @@ class Bert(LayerModel):
         return None if self.pooler is None else torch.tanh(self.pooler(begins))
 
     def static(self, batch: PieceBatch) -> Tensor:
-        """The mean of each word's rows in the table of pieces."""
+        """The mean of the rows of an input's pieces, marks left out."""
         device = self.embed.pieces.weight.device
         ids = torch.from_numpy(batch.ids[batch.places]).to(device)
-        return _means(self.embed.pieces(ids), batch.words)  # (W, D)
+        inputs = np.repeat(np.arange(len(batch.n_words)), batch.n_words)  # (W,)
+        return _means(self.embed.pieces(ids), inputs[batch.words], len(batch.n_words))  # (B, D)
 
     def floors(self) -> list[list[nn.Parameter]]:
         """The pooler with the top block, then the blocks below it, then the embeddings."""
@@ -137,7 +138,11 @@ class Bert(LayerModel):
         if self.config.pieces == "first":
             places = places[np.flatnonzero(np.diff(batch.words, prepend=-1))]
         found = x.index_select(0, torch.from_numpy(places).to(x.device))
-        return found if self.config.pieces == "first" else _means(found, batch.words)
+        return (
+            found
+            if self.config.pieces == "first"
+            else _means(found, batch.words, int(batch.n_words.sum()))
+        )
 
 
 class MaskedHead(nn.Module):
@@ -178,12 +183,12 @@ def equal_lengths(lengths: IntArray) -> list[Group]:
     return [(int(b), int(t)) for t, b in zip(found, counts, strict=True)]
 
 
-def _means(x: Tensor, words: IntArray) -> Tensor:
-    """The mean of the pieces of each word: (P, D) -> (W, D)."""
-    counts = torch.from_numpy(np.bincount(words)).to(x.device)
-    index = torch.from_numpy(words).to(x.device)
-    sums = x.new_zeros(len(counts), x.shape[-1]).index_add(0, index, x)
-    return sums / counts.unsqueeze(1)
+def _means(x: Tensor, owners: IntArray, n: int) -> Tensor:
+    """The mean of the pieces of each of `n` words or inputs: (P, D) -> (n, D); zero for none."""
+    counts = torch.from_numpy(np.bincount(owners, minlength=n)).to(x.device)
+    index = torch.from_numpy(owners).to(x.device)
+    sums = x.new_zeros(n, x.shape[-1]).index_add(0, index, x)
+    return sums / counts.clamp(min=1).unsqueeze(1)
 
 
 def _padded(layers: Tensor, n_words: IntArray, pooled: Tensor | None) -> LayerStates:

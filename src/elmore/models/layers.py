@@ -53,11 +53,10 @@ class LayerModel(nn.Module, ABC):
     def forward(self, batch: Batch) -> LayerStates:
         """Drops marks and pools pieces itself; works on the model's own device."""
 
-    def static(self, batch: Batch) -> Tensor:
-        """The vector without context of each sentence's only word, (B, D): layer 0 of the word
-        alone, unless the model has something better."""
-        states: LayerStates = self(batch)
-        return states.layers[0, :, 0]
+    def static(self, batch: Batch) -> Tensor | None:
+        """Each input without context, (B, D): the mean of what its words, or pieces, are in a table
+        of the model. None from a model without a table."""
+        return None
 
     @abstractmethod
     def floors(self) -> list[list[nn.Parameter]]:

@@ -44,6 +44,8 @@ class ModelSource(Frozen):
     """A shipped name or a path."""
     options: str | None = None
     precision: str = "float32"
+    pieces: str | None = None
+    lowercase: bool | None = None
 
 
 class Manifest(Frozen):

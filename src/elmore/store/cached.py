@@ -43,11 +43,11 @@ class CachedEmbedder(Streams):
             "embedder for a stateful run."
         )
 
-    def static(self, words: Sequence[str]) -> Vectors:
-        """The model's, as the store would keep them."""
-        vectors = self.embedder.static(words)  # (n, D)
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """The model's, as if they were layers of this store."""
+        vectors = self.embedder.static(texts)  # (n, D)
         layers = np.broadcast_to(vectors, (self.embedder.n_layers, *vectors.shape))
-        return self.store.as_stored(Embedding(list(words), layers)).layers[0]
+        return self.store.as_stored(Embedding([""] * len(texts), layers)).layers[0]
 
     def _window_words(self, batch_words: int) -> int:
         return _WINDOW_WORDS
