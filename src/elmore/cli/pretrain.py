@@ -24,8 +24,8 @@ def pretrain(
     recipe: Annotated[
         str,
         typer.Option(
-            help="elmo-small, elmo-medium, elmo-original, elmo-transformer, elmo-laptop, "
-            "or my_runs.py:name."
+            help="elmo-laptop, -small, -medium, -original or -transformer; bert-laptop, -tiny, "
+            "-mini, -small, -medium or -base; or my_runs.py:name."
         ),
     ] = "elmo-laptop",
     valid: Annotated[Path | None, typer.Option(help="Held-out text, for perplexity.")] = None,
@@ -46,7 +46,7 @@ def pretrain(
     minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a biLM on a corpus. Ctrl-C saves; --resume continues with the same bits."""
+    """Train a biLM or a BERT on a corpus. Ctrl-C saves; --resume continues with the same bits."""
     from elmore.config import override
     from elmore.pretrain.recipes import find_recipe
     from elmore.pretrain.run import pretrain as run
@@ -58,7 +58,7 @@ def pretrain(
     if any(end is not None for end in ends.values()):  # one end replaces all ends of the recipe
         changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
     config = override(find_recipe(recipe), changes)
-    sampled = config.softmax.kind == "sampled"
+    sampled = config.kind == "bilm" and config.softmax.kind == "sampled"
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all
     with Bar(quiet, transient=False) as bar:
         bar.update(description="counting")
@@ -78,7 +78,8 @@ def pretrain(
         done = "finished at" if progress.fraction >= 1 else "at"
         spent = f"{progress.seconds / 60:.1f} minutes"
         print(f"{output}: {done} step {progress.step:,}, {spent}", end="")
-        best = f", best perplexity {progress.best or 0:.2f} at step {progress.best_step or 0:,}"
+        name = "perplexity" if config.kind == "bilm" else "loss"
+        best = f", best {name} {progress.best or 0:.2f} at step {progress.best_step or 0:,}"
         print("" if progress.best is None else best)
     if progress.interrupted:
         stopped = KeyboardInterrupt(progress.interrupted)
@@ -91,13 +92,18 @@ def _show(bar: Bar, progress: "Progress", figures: dict[str, float], sampled: bo
     bar.update(progress.fraction, 1.0, description="training", figures=text)
     if not bar.in_terminal:  # where no bar shows the time that is left
         left = progress.seconds * (1 / max(progress.fraction, 1e-9) - 1)
-        rest = "" if "valid_average" in figures else f"  {left / 60:.0f} min left"
+        validated = any(name.startswith("valid") for name in figures)
+        rest = "" if validated else f"  {left / 60:.0f} min left"
         bar.line(f"step {progress.step:,}  {text}{rest}")
 
 
 def _figures(progress: "Progress", figures: dict[str, float], sampled: bool) -> str:
-    if "valid_average" in figures:
-        return "  ".join(f"{k.replace('_', ' ')} {v:.2f}" for k, v in figures.items() if "_" in k)
+    if found := {k: v for k, v in figures.items() if k.startswith("valid")}:
+        return "  ".join(f"{k.replace('_', ' ')} {v:.2f}" for k, v in found.items())
+    if "mlm" in figures:
+        masked = f"masked pieces: loss {figures['mlm']:.2f}, {figures['mlm_accuracy']:.1%} right"
+        pairs = f"; pairs {figures['nsp_accuracy']:.1%} right" if "nsp" in figures else ""
+        return masked + pairs
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
     speed = progress.words / 2 / max(progress.seconds, 1e-9)
     # over the samples alone it is far lower than the model's perplexity

@@ -38,5 +38,5 @@ class SentenceFiles:
 
     def _sentences(self, line: str) -> list[list[str]]:
         if self.tokenize and self.split_lines:
-            return [[token.text for token in tokens] for tokens in sentences(line)]
+            return [[token.text for token in tokens] for tokens in sentences(line)] or [[]]
         return [line_words(line, tokenize=self.tokenize)]

@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from elmore.config import Frozen
+from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
+from elmore.pretrain.masked_instances import InstancesConfig
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
+from elmore.train.optimizer import AdamWConfig
+from elmore.train.schedule import LinearSchedule
 
 RUN_VERSION = 2
 BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
@@ -26,8 +30,8 @@ class VocabularyConfig(Frozen):
 
 
 class PretrainConfig(Frozen):
-    """A recipe's result: model, data, objective and loop. `kind` is the objective's, a file in
-    objectives/; another kind is another config, and then `Run.config` is a union."""
+    """A recipe for a biLM: model, data, objective and loop. `kind` is the objective's, a file in
+    objectives/."""
 
     kind: Literal["bilm"] = "bilm"
     model: BiLMConfig = BiLMConfig()
@@ -66,13 +70,58 @@ class PretrainConfig(Frozen):
         return self
 
 
+class PieceVocabularyConfig(Frozen):
+    """The WordPiece vocabulary, when it is made from the corpus."""
+
+    size: int = Field(default=30_000, ge=10)
+    lowercase: bool = True
+    min_count: int = Field(default=2, ge=1)
+    """Of a pair of pieces that is joined."""
+    max_alphabet: int = Field(default=1000, ge=1)
+    """Characters; words with others are unknown. Chinese text needs some 6,000."""
+
+
+class MaskedConfig(Frozen):
+    """A recipe for a BERT: the same parts, with the objective of objectives/masked.py."""
+
+    kind: Literal["masked"] = "masked"
+    model: BertConfig = BertConfig()
+    instances: InstancesConfig = InstancesConfig()
+    rows: int = Field(default=256, ge=1)
+    """In each batch of each process."""
+    reading: ReadingConfig = ReadingConfig(tokenize=True)
+    vocabulary: PieceVocabularyConfig = PieceVocabularyConfig()
+    loop: LoopConfig = LoopConfig(
+        optimizer=AdamWConfig(lr=1e-4, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01),
+        schedule=LinearSchedule(warmup=0.01),
+        clip=1.0,
+    )
+    epochs: float | None = Field(default=None, gt=0, le=1e9)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    valid_rows: int = Field(default=512, ge=1)
+    """Rows of the validation text that are used each time."""
+
+
+def _kind(config: Any) -> str:
+    """Runs of the first versions name no kind: they are of biLMs."""
+    kind = config.get("kind", "bilm") if isinstance(config, dict) else config.kind
+    return str(kind)
+
+
+AnyConfig = Annotated[
+    Annotated[PretrainConfig, Tag("bilm")] | Annotated[MaskedConfig, Tag("masked")],
+    Discriminator(_kind),
+]
+"""What a recipe returns, by the kind of its objective."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What `pretrain` was called with."""
 
     corpus: list[str | Path]
     output: Path
-    config: PretrainConfig
+    config: PretrainConfig | MaskedConfig
     valid: Path | None
     vocabulary: Path | None
     source: str | None
@@ -85,7 +134,7 @@ class Run(Frozen):
     version: int = Field(default=1, ge=1, le=RUN_VERSION)
     """Version 1 had the recipe's model in its config, even if another one was trained, and decayed
     biases that are stored as matrices. Such runs are resumed as they were begun."""
-    config: PretrainConfig
+    config: AnyConfig
     """`config.model` is the model that is trained, with the sizes that the text gave it."""
     corpus: list[str]
     valid: str | None = None
@@ -95,3 +144,15 @@ class Run(Frozen):
     """In the corpus."""
     notes: tuple[str, ...] = ()
     """What should be known about the run, from before its first step."""
+
+
+def bilm_config(of: Asked | Run) -> PretrainConfig:
+    """The config of a biLM's run."""
+    assert isinstance(of.config, PretrainConfig)
+    return of.config
+
+
+def masked_config(of: Asked | Run) -> MaskedConfig:
+    """The config of a BERT's run."""
+    assert isinstance(of.config, MaskedConfig)
+    return of.config

@@ -8,17 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import ConfigError
+from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
 from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
-from elmore.pretrain.config import PretrainConfig, VocabularyConfig
+from elmore.pretrain.config import (
+    AnyConfig,
+    MaskedConfig,
+    PieceVocabularyConfig,
+    PretrainConfig,
+    VocabularyConfig,
+)
+from elmore.pretrain.masked_instances import InstancesConfig
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
-from elmore.train.schedule import CosineSchedule, NoamSchedule
+from elmore.train.schedule import CosineSchedule, LinearSchedule, NoamSchedule
 
 
 def _published(dim: int, cell_dim: int, n_highway: int) -> PretrainConfig:
@@ -96,16 +104,74 @@ def elmo_laptop() -> PretrainConfig:
     )
 
 
-RECIPES: dict[str, Callable[[], PretrainConfig]] = {
+def _bert(n_layers: int, dim: int) -> MaskedConfig:
+    """The published sizes and settings: 256 rows of 128 pieces, a million steps."""
+    return MaskedConfig(
+        model=BertConfig(n_layers=n_layers, dim=dim, n_heads=dim // 64, ff_dim=4 * dim),
+        vocabulary=PieceVocabularyConfig(size=30_522),
+        loop=MaskedConfig().loop.model_copy(update={"steps": 1_000_000}),
+    )
+
+
+def bert_tiny() -> MaskedConfig:
+    """2×128: 4.4M parameters."""
+    return _bert(2, 128)
+
+
+def bert_mini() -> MaskedConfig:
+    """4×256: 11.2M parameters."""
+    return _bert(4, 256)
+
+
+def bert_small() -> MaskedConfig:
+    """4×512: 28.8M parameters."""
+    return _bert(4, 512)
+
+
+def bert_medium() -> MaskedConfig:
+    """8×512: 41.4M parameters."""
+    return _bert(8, 512)
+
+
+def bert_base() -> MaskedConfig:
+    """12×768: 109.5M parameters."""
+    return _bert(12, 768)
+
+
+def bert_laptop() -> MaskedConfig:
+    """For an hour or some hours on two cores: 4×256, 8,000 pieces, 7.3M parameters."""
+    return MaskedConfig(
+        model=BertConfig(
+            n_layers=4, dim=256, n_heads=4, ff_dim=1024, dropout=0.0, attention_dropout=0.0
+        ),
+        instances=InstancesConfig(length=128),
+        rows=32,
+        vocabulary=PieceVocabularyConfig(size=8_000),
+        loop=LoopConfig(
+            minutes=60,
+            optimizer=AdamWConfig(lr=1e-3, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01),
+            schedule=LinearSchedule(warmup=0.05),
+            clip=1.0,
+        ),
+    )
+
+
+RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "elmo-small": elmo_small,
     "elmo-medium": elmo_medium,
     "elmo-original": elmo_original,
     "elmo-transformer": elmo_transformer,
     "elmo-laptop": elmo_laptop,
+    "bert-tiny": bert_tiny,
+    "bert-mini": bert_mini,
+    "bert-small": bert_small,
+    "bert-medium": bert_medium,
+    "bert-base": bert_base,
+    "bert-laptop": bert_laptop,
 }
 
 
-def find_recipe(name: str) -> PretrainConfig:
+def find_recipe(name: str) -> AnyConfig:
     """A recipe of ours by name, or `file.py:function`."""
     if name in RECIPES:
         return RECIPES[name]()
@@ -114,8 +180,9 @@ def find_recipe(name: str) -> PretrainConfig:
         names = ", ".join(RECIPES)
         raise ConfigError(f"No recipe {name!r}; expected one of {names}, or my_runs.py:name.")
     config = _from_file(Path(file), function)
-    if not isinstance(config, PretrainConfig):
-        raise ConfigError(f"{name} returned a {type(config).__name__}; expected a PretrainConfig.")
+    if not isinstance(config, PretrainConfig | MaskedConfig):
+        expected = "a PretrainConfig or a MaskedConfig"
+        raise ConfigError(f"{name} returned a {type(config).__name__}; expected {expected}.")
     return config
 
 

@@ -17,8 +17,8 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import remove, write_text, writing
 from elmore.files.lock import LOCK, Lock
 from elmore.files.text_file import find_files
-from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run
-from elmore.pretrain.objectives import bilm
+from elmore.pretrain.config import RUN_VERSION, AnyConfig, Asked, Run
+from elmore.pretrain.objectives import bilm, masked
 from elmore.pretrain.sentences import Counting, Counts, count_words
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
 from elmore.train.run_folder import Report, RunFolder, checkpoints
@@ -35,11 +35,11 @@ class Kind(Protocol):
 
     def prepare(
         self, asked: Asked, files: list[Path], counts: Counts, steps: int | None
-    ) -> tuple[PretrainConfig, list[str]]:
+    ) -> tuple[AnyConfig, list[str]]:
         """Before the first step: check what was given, then write what the run starts from.
         Returns the config with the model that is trained, and what the user should know."""
 
-    def resumed_config(self, run: Run, asked: Asked) -> PretrainConfig:
+    def resumed_config(self, run: Run, asked: Asked) -> AnyConfig:
         """What is asked for now, in the terms of the run. Refuses a vocabulary not the run's."""
 
     def steps_per_epoch(self, run: Run) -> float: ...
@@ -55,16 +55,18 @@ class Trained(Objective, Protocol):
         """Which part of the model has not been trained yet; None if all of it has."""
 
 
-def _kind(config: PretrainConfig) -> Kind:
+def _kind(config: AnyConfig) -> Kind:
     match config.kind:
         case "bilm":
             return bilm
+        case "masked":
+            return masked
 
 
 def pretrain(
     corpus: Iterable[str | Path],
     output: str | Path,
-    config: PretrainConfig,
+    config: AnyConfig,
     *,
     valid: str | Path | None = None,
     vocabulary: str | Path | None = None,
@@ -210,7 +212,7 @@ def _refuse_other_data(run: Run, asked: Asked) -> None:
         )
 
 
-def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
+def _with_new_end(run: Run, config: AnyConfig, output: Path) -> Run:
     """Resuming may change the length of a run, and nothing that its numbers depend on."""
     old, new = run.config.model_dump(), config.model_dump()
     free = {"steps", "minutes", "patience"}

@@ -54,6 +54,12 @@ def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:
     return iter(SentenceFiles([path], config.tokenize, config.errors, split_lines=True))
 
 
+def read_documents(path: Path, config: ReadingConfig) -> Iterator[Words | None]:
+    """The same, with None for a blank line, which ends a document."""
+    files = SentenceFiles([path], config.tokenize, config.errors, split_lines=True, keep_blank=True)
+    return (words or None for words in files)
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What a corpus holds."""

@@ -29,7 +29,7 @@ from elmore.pretrain.batches import (
     SentenceBatches,
     SentencesConfig,
 )
-from elmore.pretrain.config import Asked, PretrainConfig, Run
+from elmore.pretrain.config import Asked, PretrainConfig, Run, bilm_config
 from elmore.pretrain.evaluate import Perplexity, first_words, perplexity
 from elmore.pretrain.objectives.bilm_start import (
     VOCABULARY,
@@ -114,14 +114,14 @@ def resumed_config(run: Run, asked: Asked) -> PretrainConfig:
     if given is not None and Vocabulary.read(given).words != words.words:
         raise ConfigError(f"{given}: not the vocabulary of {asked.output}; leave out --vocabulary.")
     if run.version == 1:
-        old = {"softmax_first": run.config.softmax_first}
-        given_one = asked.config.softmax_first != PretrainConfig().softmax_first
-        return asked.config if given_one else asked.config.model_copy(update=old)
-    return trained_config(asked, words, None if run.source is None else run.config.model)
+        old = {"softmax_first": bilm_config(run).softmax_first}
+        given_one = bilm_config(asked).softmax_first != PretrainConfig().softmax_first
+        return bilm_config(asked) if given_one else bilm_config(asked).model_copy(update=old)
+    return trained_config(asked, words, None if run.source is None else bilm_config(run).model)
 
 
 def steps_per_epoch(run: Run) -> float:
-    match run.config.batches:
+    match bilm_config(run).batches:
         case RowsConfig() as rows:
             return (run.words + run.sentences) / (rows.rows * rows.steps)
         case SentencesConfig() as sentences:
@@ -129,7 +129,7 @@ def steps_per_epoch(run: Run) -> float:
 
 
 def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObjective":
-    config, vocabulary = run.config, Vocabulary.read(folder / VOCABULARY)
+    config, vocabulary = bilm_config(run), Vocabulary.read(folder / VOCABULARY)
     torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
     start = start_bilm(run, folder, vocabulary, newest)
     model = LanguageModel(start.model, start.softmax, config.output_dropout)
@@ -186,8 +186,8 @@ def held_out(run: Run) -> list[Words]:
     """The first `valid_words` words of the validation text, in whole sentences."""
     if run.valid is None:
         return []
-    text = read_sentences(Path(run.valid), run.config.reading)
-    sentences = list(first_words(text, run.config.valid_words))
+    text = read_sentences(Path(run.valid), bilm_config(run).reading)
+    sentences = list(first_words(text, bilm_config(run).valid_words))
     if not sentences:
         raise InputError(f"{run.valid}: no sentence found; expected one per line.")
     return sentences

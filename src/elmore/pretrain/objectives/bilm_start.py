@@ -23,7 +23,7 @@ from elmore.nn.softmax import (
 )
 from elmore.nn.transformer import TransformerConfig
 from elmore.nn.word_char import WordCharConfig, WordTableConfig
-from elmore.pretrain.config import Asked, PretrainConfig, Run
+from elmore.pretrain.config import Asked, PretrainConfig, Run, bilm_config
 from elmore.pretrain.sentences import Counts
 from elmore.pretrain.static_start import start_from_counts
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
@@ -59,7 +59,7 @@ def choose_vocabulary(asked: Asked, counts: Counts, source: Checkpoint | None) -
         return words
     if kept is not None:
         return kept
-    wanted = asked.config.vocabulary
+    wanted = bilm_config(asked).vocabulary
     found = Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )
@@ -87,7 +87,7 @@ def trained_config(
 ) -> PretrainConfig:
     """The config with the model that is trained: a source's sizes and the recipe's dropout, or a
     recipe's model with tables as long as the lists of what they have rows for."""
-    config = asked.config
+    config = bilm_config(asked)
     if source is None:
         return config.model_copy(update={"model": _sized(config.model, vocabulary)})
     known = bilm_of(source).config if isinstance(source, Checkpoint) else source
@@ -108,7 +108,7 @@ def trained_config(
 
 
 def start_bilm(run: Run, folder: Path, vocabulary: Vocabulary, newest: Path | None) -> BiLMStart:
-    config = run.config
+    config = bilm_config(run)
     if newest is not None:
         checkpoint = _newest(newest, vocabulary)
     elif run.source is not None:

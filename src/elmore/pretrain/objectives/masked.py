@@ -1,0 +1,297 @@
+"""BERT's objective: predict masked pieces from all the others of their row, and whether the second
+text of a row follows the first. `prepare` and `build` are what `pretrain/run.py` asks for.
+"""
+
+# N positions of all rows, R rows, M places to predict
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from elmore.checkpoint.bert import bert_checkpoint, bert_of, write_bert_files
+from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.sources import load
+from elmore.checkpoint.wordpiece import read_wordpiece
+from elmore.errors import ConfigError, InputError
+from elmore.files.atomic import remove
+from elmore.models.bert import MASKED, NEXT, Bert, MaskedHead, next_head
+from elmore.models.masked_model import MaskedLoss, MaskedModel, masked_loss
+from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config
+from elmore.pretrain.masked_batches import MaskedBatch, MaskedBatches
+from elmore.pretrain.masked_instances import Marks
+from elmore.pretrain.piece_corpus import PieceCorpus, Sentence, cut_documents, write_corpus
+from elmore.pretrain.sentences import Counts, ReadingConfig, read_documents
+from elmore.text.piece_reader import PieceReader
+from elmore.text.train_wordpiece import train_wordpiece
+from elmore.text.wordpiece import VOCABULARY, WordPiece, WordPieceConfig
+from elmore.train.loop import Loss, seed_step
+from elmore.train.optimizer import Group, by_decay
+from elmore.train.world import World
+
+TOKENIZER, CORPUS, VALID = "tokenizer", "pieces", "valid"
+"""Folders of a run: the files of the tokenizer, and the texts as piece ids."""
+_VALID_SEED = 0  # held-out text is masked the same way every time
+
+
+def prepare(
+    asked: Asked, files: list[Path], counts: Counts, steps: int | None
+) -> tuple[MaskedConfig, list[str]]:
+    """The tokenizer, and the corpus as piece ids."""
+    config, folder = masked_config(asked), asked.output
+    source = None if asked.source is None else load(asked.source, heads=True)
+    wordpiece = _wordpiece(asked, config, counts, source)
+    config = _trained_config(config, len(wordpiece), source)
+    texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (TOKENIZER, *texts):  # of a run that ended before its first checkpoint
+        remove(folder / name)
+    (folder / TOKENIZER).mkdir()
+    for name, content in wordpiece.files(config.model.max_positions).items():
+        (folder / TOKENIZER / name).write_bytes(content)
+    for name, paths in texts.items():
+        if paths:
+            sentences = _pieces(paths, config.reading, wordpiece)
+            write_corpus(cut_documents(sentences), folder / name, None)
+    return config, _notes(wordpiece, PieceCorpus(folder / CORPUS), config)
+
+
+def _wordpiece(
+    asked: Asked, config: MaskedConfig, counts: Counts, source: Checkpoint | None
+) -> WordPiece:
+    """The source's own, one with the vocabulary of a file, or one made from the corpus."""
+    if source is not None:
+        if asked.vocabulary is not None:
+            raise ConfigError(f"{asked.source} has a vocabulary of its own; leave --vocabulary.")
+        assert isinstance(source.reader, PieceReader)
+        return source.reader.wordpiece
+    wanted = config.vocabulary
+    settings = WordPieceConfig(lowercase=wanted.lowercase)
+    if asked.vocabulary is not None:
+        text = asked.vocabulary.read_text(encoding="utf-8")
+        return WordPiece(text.rstrip("\n").split("\n"), settings)
+    found = train_wordpiece(
+        _plain_words(counts, settings),
+        wanted.size,
+        settings.marks,
+        min_count=wanted.min_count,
+        max_alphabet=wanted.max_alphabet,
+    )
+    if len(found) <= len(settings.marks):
+        raise InputError("The corpus has no word from which a vocabulary could be made.")
+    return WordPiece(found, settings)
+
+
+def _plain_words(counts: Counts, settings: WordPieceConfig) -> Counter[str]:
+    """Counts of what is left of words when they are cleaned and split at punctuation."""
+    tokenizer = WordPiece(settings.marks, settings).tokenizer
+    plain: Counter[str] = Counter()
+    for word, n in counts.words.items():
+        clean = tokenizer.normalizer.normalize_str(word)
+        for part, _ in tokenizer.pre_tokenizer.pre_tokenize_str(clean):
+            if len(part) <= settings.max_characters:
+                plain[part] += n
+    return plain
+
+
+def _trained_config(config: MaskedConfig, n_pieces: int, source: Checkpoint | None) -> MaskedConfig:
+    """With the sizes of the source or of the vocabulary."""
+    model = config.model.model_copy(update={"n_pieces": n_pieces})
+    if source is not None:
+        drop = {"dropout": model.dropout, "attention_dropout": model.attention_dropout}
+        model = bert_of(source).config.model_copy(update=drop)
+        if config.instances.next_sentence and not (model.pooler and model.n_segments > 1):
+            raise ConfigError(
+                "The model to start from has no pooler or only one segment; add "
+                "--set instances.next_sentence=false."
+            )
+    if config.instances.length > model.max_positions:
+        raise ConfigError(
+            f"instances.length is {config.instances.length}, but the model has "
+            f"{model.max_positions} positions."
+        )
+    return config.model_copy(update={"model": model})
+
+
+def _pieces(
+    paths: list[Path], reading: ReadingConfig, wordpiece: WordPiece
+) -> Iterator[Sentence | None]:
+    """Sentences as piece ids; None between documents."""
+    for path in paths:
+        for words in read_documents(path, reading):
+            found = None if words is None else wordpiece.pieces(words)
+            yield None if found is None else [piece for word in found for piece in word]
+        yield None
+
+
+def _notes(wordpiece: WordPiece, corpus: PieceCorpus, config: MaskedConfig) -> list[str]:
+    notes = [f"{corpus.n_pieces:,} pieces in {len(corpus):,} documents, {len(wordpiece):,} kinds."]
+    if len(corpus) == 1 and config.instances.next_sentence:
+        notes.append(
+            "The corpus is one document, so random second texts are from the same one; expected "
+            "blank lines between documents."
+        )
+    return notes
+
+
+def resumed_config(run: Run, asked: Asked) -> MaskedConfig:
+    """The model's sizes are the run's; a vocabulary that is given must be the run's too."""
+    config, kept = masked_config(asked), asked.output / TOKENIZER / VOCABULARY
+    if asked.vocabulary is not None and asked.vocabulary.read_bytes() != kept.read_bytes():
+        raise ConfigError(f"{asked.vocabulary}: not the vocabulary of {asked.output}; omit it.")
+    model, now = masked_config(run).model, config.model
+    if run.source is not None:
+        drop = {"dropout": now.dropout, "attention_dropout": now.attention_dropout}
+        return config.model_copy(update={"model": model.model_copy(update=drop)})
+    now = now.model_copy(update={"n_pieces": model.n_pieces})
+    return config.model_copy(update={"model": now})
+
+
+def steps_per_epoch(run: Run) -> float:
+    """About: how many pieces a word has is not known before the run."""
+    config = masked_config(run)
+    return 1.3 * run.words / (config.rows * config.instances.length)
+
+
+def build(run: Run, folder: Path, world: World, newest: Path | None) -> "MaskedObjective":
+    config = masked_config(run)
+    torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
+    wordpiece, _ = read_wordpiece(folder / TOKENIZER, config.model.n_pieces)
+    at = newest or run.source
+    model = _start(config, None if at is None else load(at, heads=True))
+    for p in model.parameters():
+        p.data = p.data.clone()  # not mapped from a file
+    continues = np.array([piece.startswith("##") for piece in wordpiece.vocabulary])
+    continues = np.pad(continues, (0, config.model.n_pieces - len(continues)))
+    marks = Marks(wordpiece.begin, wordpiece.end, wordpiece.mask, continues)
+    on_gpu = world.device().type == "cuda"
+    return MaskedObjective(
+        model.requires_grad_(True).train().to(world.device()),
+        MaskedBatches(
+            PieceCorpus(folder / CORPUS),
+            config.instances,
+            marks,
+            config.rows,
+            seed=config.loop.seed,
+            rank=world.rank,
+            n_ranks=world.size,
+        ),
+        wordpiece,
+        held_out(folder / VALID, config, marks) if run.valid else [],
+        bf16=config.precision == "bfloat16" or (config.precision == "auto" and on_gpu),
+        seed=config.loop.seed,
+        rank=world.rank,
+    )
+
+
+def _start(config: MaskedConfig, source: Checkpoint | None) -> MaskedModel:
+    """New weights, or those of a checkpoint; a head that it lacks is new."""
+    bert = Bert(config.model)
+    heads = {} if source is None else source.heads
+    if source is not None:
+        bert.load_state_dict(bert_of(source).state_dict())
+    masked = heads.get(MASKED, MaskedHead(config.model))
+    following = heads.get(NEXT, next_head(config.model)) if config.instances.next_sentence else None
+    assert isinstance(masked, MaskedHead)
+    assert following is None or isinstance(following, nn.Linear)
+    return MaskedModel(bert, masked, following)
+
+
+def held_out(folder: Path, config: MaskedConfig, marks: Marks) -> list[MaskedBatch]:
+    """The first rows of one pass, masked once and for all."""
+    corpus = PieceCorpus(folder)
+    batches = MaskedBatches(corpus, config.instances, marks, config.rows, seed=_VALID_SEED)
+    found: list[MaskedBatch] = []
+    for batch in batches:
+        if batches.epoch or sum(len(b.lengths) for b in found) >= config.valid_rows:
+            break
+        found.append(batch)
+    return found
+
+
+class MaskedObjective:
+    """The mean loss of the masked pieces plus that of the pairs, as in the original."""
+
+    higher_is_better = False  # the loss of the masked pieces
+
+    def __init__(
+        self,
+        model: MaskedModel,
+        batches: MaskedBatches,
+        wordpiece: WordPiece,
+        valid: list[MaskedBatch],
+        *,
+        bf16: bool = False,
+        seed: int = 1,
+        rank: int = 0,
+    ):
+        self.module: nn.Module = model
+        self.model, self.batches, self.wordpiece, self.valid = model, batches, wordpiece, valid
+        self.device = next(model.parameters()).device
+        self.bf16, self.seed, self.rank = bf16, seed, rank
+        self._next = iter(batches)
+
+    def groups(self) -> list[Group]:
+        return by_decay(self.module, list(self.module.parameters()))
+
+    def begin(self, step: int, done: float) -> None:
+        seed_step(self.seed, step, self.rank)
+
+    def next_loss(self, rng: np.random.Generator) -> Loss:
+        batch = next(self._next)
+        found, count = self._loss(batch), len(batch.targets)
+        weight = count / len(batch.lengths)  # so that the mean over places has the mean over rows
+        parts = {"mlm": found.pieces.item(), "mlm_accuracy": float(found.right_pieces)}
+        total = found.pieces
+        if found.following is not None:
+            total = total + weight * found.following
+            parts["nsp"] = weight * found.following.item()
+            parts["nsp_accuracy"] = weight * found.right_following
+        return Loss(total, count, parts)
+
+    def _loss(self, batch: MaskedBatch) -> MaskedLoss:
+        ids, segments, begins, places, targets, random_next = self._tensors(
+            batch.ids, batch.segments, batch.begins, batch.places, batch.targets, batch.random_next
+        )
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            predicted = self.model(ids, segments, batch.lengths, begins, places)
+        return masked_loss(predicted, targets, random_next)
+
+    def _tensors(self, *arrays: Any) -> list[Tensor]:
+        return [torch.from_numpy(array).to(self.device) for array in arrays]
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        if not self.valid:
+            return {}
+        sums: Counter[str] = Counter()
+        for batch in self.valid:
+            found = self._loss(batch)
+            sums["mlm"] += found.pieces.item()
+            sums["mlm_accuracy"] += found.right_pieces
+            if found.following is not None:
+                sums["nsp"] += found.following.item()
+                sums["nsp_accuracy"] += found.right_following
+        n_places = sum(len(batch.targets) for batch in self.valid)
+        n_rows = sum(len(batch.lengths) for batch in self.valid)
+        return {k: v / (n_places if k.startswith("mlm") else n_rows) for k, v in sums.items()}
+
+    def untrained(self) -> str | None:
+        return None
+
+    def state(self) -> Any:
+        return self.batches.state()
+
+    def restore(self, state: Any) -> None:
+        self.batches.restore(state)
+        self._next = iter(self.batches)
+
+    def save(self, folder: Path) -> None:
+        model = self.model
+        heads: dict[str, nn.Module] = {MASKED: model.masked}
+        if model.following is not None:
+            heads[NEXT] = model.following
+        write_bert_files(bert_checkpoint(model.bert, self.wordpiece, heads=heads), folder)
