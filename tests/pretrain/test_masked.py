@@ -90,9 +90,7 @@ def test_it_learns(text: Path, tmp_path: Path):
     assert log[-1]["mlm_accuracy"] > 0.4
 
 
-@pytest.mark.parametrize(
-    "setting", ["instances.next_sentence=true", "instances.next_sentence=false"]
-)
+@pytest.mark.parametrize("pairs", ["true", "false"])
 def test_a_stopped_run_resumes_with_the_same_bits(text: Path, tmp_path: Path, pairs: str):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     settings = ('loop.schedule={"kind": "constant"}', f"instances.next_sentence={pairs}")
