@@ -1,7 +1,5 @@
 """A few kills of every verb; many in `make test-slow`, and by hand as many as one likes."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.kill.campaign import campaign
@@ -9,14 +7,14 @@ from tests.kill.verbs import VERBS
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_a_few_kills_lose_nothing(name: str, tmp_path: Path):
-    tally = campaign(name, 3, tmp_path)
+def test_a_few_kills_lose_nothing(name: str):
+    tally = campaign(name, 3)
     assert (tally.lost, tally.unequal) == (0, 0), "\n".join(tally.problems)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VERBS)
-def test_many_kills_lose_nothing(name: str, tmp_path: Path):
-    tally = campaign(name, 145, tmp_path, seed=1)
+def test_many_kills_lose_nothing(name: str):
+    tally = campaign(name, 145, seed=1)
     assert (tally.lost, tally.unequal) == (0, 0), "\n".join(tally.problems)
     assert tally.inside > 60

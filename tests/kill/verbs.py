@@ -26,8 +26,7 @@ from elmore.search.index import Index
 from elmore.store import fill as filling
 from elmore.store.store import Store
 from elmore.tasks.compare.compare import compare
-from elmore.tasks.compare.outcome import read_outcome
-from elmore.tasks.compare.trials import CompareConfig
+from elmore.tasks.compare.trials import CompareConfig, read_outcome
 from elmore.tasks.fit import fit
 from elmore.tasks.model import TaskModel
 from elmore.tasks.recipes import ner
@@ -136,7 +135,11 @@ INDEXED, ADDED = corpus(30), corpus(60)[30:]
 def index(shared: Path) -> Verb:
     def run(folder: Path, say: Say) -> None:
         corpus_embedding.COMMIT_BYTES = 6 * 5 * D * 4
-        built = Index.build(INDEXED, waves(), folder / "i", max_uses=50)
+        path = folder / "i"
+        if path.exists() and Index.open(path).manifest.reading.complete:
+            built = Index.open(path, waves())
+        else:
+            built = Index.build(INDEXED, waves(), path, max_uses=50)
         for begin in range(0, len(ADDED), 6):
             built.add(ADDED[begin : begin + 6], embedder=waves())
 
