@@ -16,12 +16,18 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 import torch
 
 from tests.kill.verbs import VERBS, Result, Verb
+
+for late in ("torch._dynamo", "torch.utils.tensorboard"):  # else every life imports them again
+    with suppress(ImportError):
+        import_module(late)
 
 MOST_KILLS = 3  # of one piece of work
 
