@@ -109,7 +109,7 @@ def as_dict(found: "Demo", source: str) -> dict[str, Any]:
         "sentences": len(found.vectors.uses),
         "total": asdict(found.total),
         "words": [asdict(word) for word in found.words],
-        "neighbours": {
+        "neighbors": {
             "word": found.word,
             "static": [{"word": word, "cosine": near} for word, near in found.static_neighbors],
             "contextual": [

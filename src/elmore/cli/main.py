@@ -37,13 +37,13 @@ for verb in (
     evaluate,
     convert,
     compare,
-    index,
     neighbors,
     senses,
     doctor,
     serve,
 ):
     app.command()(verb)
+app.add_typer(index, name="index")
 app.add_typer(store, name="store")
 app.add_typer(task, name="task")
 

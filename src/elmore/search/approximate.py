@@ -125,9 +125,8 @@ class Approximate:
                     self._loaded[name] = faiss().read_index(faiss().PyCallbackIOReader(data.read))
                 except (RuntimeError, MemoryError, FormatError):
                     path = self._files[name].path
-                    raise FormatError(
-                        f"{path}: damaged; `elmore index compact {path.parents[1]}` builds it again."
-                    ) from None
+                    remedy = f"`elmore index compact {path.parents[1]}` builds it again"
+                    raise FormatError(f"{path}: damaged; {remedy}.") from None
             return self._loaded[name]
 
     def check(self) -> None:

@@ -211,7 +211,7 @@ def _check_same(path: Path, asked: Manifest) -> None:
         if before != now:
             raise InputError(
                 f"{path}: the stopped build has {name} {before}, not {now}; continue with the same "
-                "settings, or choose another name."
+                "settings, or remove it to start again."
             )
 
 

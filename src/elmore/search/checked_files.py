@@ -20,6 +20,8 @@ from elmore.store.snapshot import mapped
 from elmore.store.words import unpack
 
 BLOCK = 1 << 14
+LARGEST = 1e15
+"""No vector has numbers of this size; squares of larger ones overflow."""
 _CHUNK = 1 << 24
 _ANY_SIZE = 1 << 62
 

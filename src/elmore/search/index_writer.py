@@ -28,7 +28,7 @@ from elmore.store.precision import Codec
 from elmore.store.words import Keys
 from elmore.store.writer import UNFINISHED
 
-_OURS = ("segment-*", "approximate-*", UNFINISHED)
+OURS = ("segment-*", "approximate-*", UNFINISHED)
 
 
 class Pending:
@@ -155,7 +155,7 @@ class IndexWriter:
         states = self.manifest.segments
         known = {state.name for state in states} | {deleted_name(state) for state in states}
         known.add(self.manifest.approximate or "")
-        for pattern in _OURS:
+        for pattern in OURS:
             for path in self.folder.glob(pattern):
                 if path.name not in known:
                     remove(path)

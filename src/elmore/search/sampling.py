@@ -9,7 +9,7 @@ import numpy as np
 
 from elmore.embedding import Sentence
 from elmore.errors import ConfigError, InputError
-from elmore.search.checked_files import WholeFile
+from elmore.search.checked_files import WholeFile, damaged
 from elmore.search.manifest import Manifest
 from elmore.store.words import PackedSentence, pack, packed_sentences
 
@@ -82,4 +82,7 @@ class ListedWords:
 
     def counts(self) -> dict[str, int]:
         words = self._words.words()
-        return dict(zip(words, self._counts.numbers(np.int64, len(words)).tolist(), strict=True))
+        counts = self._counts.numbers(np.int64, len(words))
+        if counts.min(initial=1) < 1:
+            raise damaged(self._counts.path, "a word does not occur")
+        return dict(zip(words, counts.tolist(), strict=True))

@@ -19,6 +19,7 @@ from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.search.checked_files import (
     BLOCK,
+    LARGEST,
     BlockFile,
     Column,
     Ints,
@@ -294,8 +295,8 @@ class Segment:
             raise self._damaged(name, "it is not UTF-8") from None
 
     def _finite(self, name: str, vectors: Vectors) -> Vectors:
-        if self.state.checksums is None and not np.isfinite(vectors).all():
-            raise self._damaged(name, "a vector is not finite")
+        if self.state.checksums is None and not (np.abs(vectors) < LARGEST).all():
+            raise self._damaged(name, "a vector has an impossible number")
         return vectors
 
     def _damaged(self, name: str, what: str) -> FormatError:

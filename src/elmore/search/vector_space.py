@@ -12,7 +12,7 @@ import numpy as np
 
 from elmore.embedding import LayerChoice, Layers, Vectors
 from elmore.errors import ConfigError, InputError
-from elmore.search.checked_files import WholeFile, damaged
+from elmore.search.checked_files import LARGEST, WholeFile, damaged
 from elmore.search.manifest import Manifest
 from elmore.uses.geometry import unit
 
@@ -96,6 +96,6 @@ def read_vector_space(folder: Path, manifest: Manifest) -> VectorSpace:
     n_kept, dim = manifest.n_kept, manifest.dim
     file = WholeFile(folder / CENTER, manifest.files.get(CENTER))
     center = file.numbers(np.float32, n_kept * dim).reshape(n_kept, dim)
-    if not np.isfinite(center).all():
-        raise damaged(folder / CENTER, "a number is not finite")
+    if not (np.abs(center) < LARGEST).all():
+        raise damaged(folder / CENTER, "it has impossible numbers")
     return VectorSpace(manifest.keep, center, manifest.n_layers)
