@@ -203,14 +203,15 @@ class Segment:
 
     @cached_property
     def words(self) -> list[str]:
-        words = self._unpacked(WORDS, self._words.read(0, len(self._words.data)))
-        if len(words) != self.state.words:
-            raise self._damaged(WORDS, f"it has {len(words):,} words of {self.state.words:,}")
-        return words
+        return list(self._number)
 
     @cached_property
     def _number(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words)}
+        words = self._unpacked(WORDS, self._words.read(0, len(self._words.data)))
+        number = {word: i for i, word in enumerate(words)}
+        if len(number) != self.state.words:
+            raise self._damaged(WORDS, f"it has {len(number):,} words of {self.state.words:,}")
+        return number
 
     def __contains__(self, word: str) -> bool:
         """Whether the word has uses that are not deleted."""
@@ -244,10 +245,11 @@ class Segment:
     def vectors(self, rows: Rows, weights: Vectors) -> Vectors:
         """Σ w_k x_k for these uses, (m, D)."""
         total: Vectors | None = None
-        for k in np.flatnonzero(weights):
-            part = self.values[k][rows].astype(np.float32)  # (m, D)
-            part *= weights[k] if self.scales is None else weights[k] * self.scales[k][rows]
-            total = part if total is None else total + part
+        with np.errstate(invalid="ignore", over="ignore"):  # of a damaged file, told below
+            for k in np.flatnonzero(weights):
+                part = self.values[k][rows].astype(np.float32)  # (m, D)
+                part *= weights[k] if self.scales is None else weights[k] * self.scales[k][rows]
+                total = part if total is None else total + part
         if total is None:
             raise AssertionError("a view has at least one layer")
         return self._finite(vectors_name(0), total)
