@@ -19,7 +19,7 @@ from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Reading
 from elmore.search.sampling import ListedWords, UsePlan, pieces
 from elmore.search.vector_space import read_vector_space
-from elmore.uses.context_free import stream_with_static
+from elmore.uses.use_vectors import stream_with_static
 
 COMMIT_BYTES = 128_000_000
 """The most vectors in memory; a kill would lose them."""
