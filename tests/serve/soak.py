@@ -201,10 +201,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     report = soak(options.model, options.clients, options.seconds)
-    print(
-        f"{os.cpu_count()} cores, {options.model}, {options.clients} clients, {options.seconds:g} s"
-    )
-    print(report)
+    about = f"{os.cpu_count()} cores, {options.model}, {options.clients} clients"
+    sys.stdout.write(f"{about}, {options.seconds:g} s\n{report}\n")
     if problems := report.problems():
         raise SystemExit("; ".join(problems))
 

@@ -51,7 +51,8 @@ def check_site(config: ServeConfig, scope: Scope, headers: Headers) -> None:
     if config.api_key is not None:
         return
     host, origin = headers.get("host", ""), headers.get("origin")
-    allowed, address = frozenset(config.allow_hosts), _address(scope)
+    allowed = frozenset(name.lower() for name in config.allow_hosts)
+    address = _address(scope)
     if allowed or _is_loopback(address):
         name = _host_name(host)
         if name not in _LOCAL_NAMES | allowed | {address}:

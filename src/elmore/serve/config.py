@@ -8,7 +8,7 @@ from elmore.config import Frozen
 from elmore.embedder import BATCH_WORDS
 from elmore.errors import ConfigError
 
-_HOST_NAME = re.compile(r"[^\s:/@\[\]]+|[0-9a-f:.]+", re.IGNORECASE)
+_HOST_NAME = re.compile(r"[^\s:/@\[\]]+|[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*", re.IGNORECASE)
 
 
 class ServeConfig(Frozen):
