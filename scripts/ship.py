@@ -31,7 +31,7 @@ from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.pretrain.config import Run
 from elmore.pretrain.run import read_run
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import WordReader
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "elmore" / "pretrained"
 LIMIT = 25_000_000

@@ -28,8 +28,7 @@ from elmore.files.atomic import atomic_folder
 from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import VOCABULARY
+from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 CONFIG, MODEL, HEADS = "config.json", "model.safetensors", "heads"
@@ -138,7 +137,10 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
     assert isinstance(checkpoint.model.config, ModelConfig)
     config = NativeConfig(
         model=checkpoint.model.config,
-        heads={name: _head_config(head) for name, head in checkpoint.heads.items()},
+        heads={
+            name: head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
+            for name, head in checkpoint.heads.items()
+        },
         options=dict(checkpoint.options),
         mixes=checkpoint.mixes,
         notes=checkpoint.notes,
@@ -154,10 +156,6 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
         files[VOCABULARY] = "".join(checkpoint.vocabulary.lines()).encode()
     for name, content in files.items():
         (folder / name).write_bytes(content)
-
-
-def _head_config(head: nn.Module) -> LinearHeadConfig | AdaptiveSoftmaxConfig:
-    return head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
 
 
 def read_config(path: Path) -> NativeConfig:

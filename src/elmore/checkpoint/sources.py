@@ -24,7 +24,7 @@ from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file
-from elmore.text.word_reader import VOCABULARY
+from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
