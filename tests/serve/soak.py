@@ -24,6 +24,7 @@ MAX_CLIENTS, MAX_SECONDS = 256, 600  # this is a test, not a weapon
 ALLOWED = {200, 429}
 MAX_GROWTH = 100e6  # bytes
 SAMPLE_SECONDS = 0.25
+HOLD_SECONDS = 25  # longer than an idle connection may be open
 WORDS = "the bank of the river was steep and the boat was tied to an old tree .".split()
 HUGE = [(WORDS * 300)[:4096]]  # the most words of a request
 
@@ -130,23 +131,30 @@ async def healthy(port: int, report: Report, words: list[list[str]] | None = Non
             await asyncio.sleep(0.02 if status == 200 else 0.5)
 
 
-def hostile(name: str, content: bytes, then: bytes = b"") -> Client:
-    """Sends the content at once and the rest a byte per second, reads nothing, and begins again
-    when the server has closed the connection."""
+def hostile(name: str, content: bytes, then: bytes = b"", n: int = 1) -> Client:
+    """On `n` connections, sends the content at once and the rest a byte per second, and reads
+    nothing; begins again when the server has closed them, or after a while."""
 
     async def client(port: int, report: Report) -> None:
         while True:
-            report.hostile[name] += 1
+            report.hostile[name] += n
             with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-                with contextlib.closing(writer):
-                    writer.write(content)
-                    for i in range(MAX_SECONDS):
-                        if writer.is_closing():
-                            break
-                        writer.write(then[i : i + 1])
-                        await asyncio.sleep(1)
+                await hold(port)
             await asyncio.sleep(0.1)
+
+    async def hold(port: int) -> None:
+        with contextlib.ExitStack() as stack:
+            writers = []
+            for _ in range(n):
+                _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+                writers.append(stack.enter_context(contextlib.closing(writer)))
+                writer.write(content)
+            for i in range(HOLD_SECONDS):
+                for writer in writers:
+                    writer.write(then[i : i + 1])
+                await asyncio.sleep(1)
+                if all(writer.is_closing() for writer in writers):
+                    return
 
     return client
 
@@ -155,11 +163,11 @@ CLIENTS: list[Client] = [
     healthy,
     hostile("never reads", request(HUGE)),
     healthy,
-    hostile("idle", b""),
+    hostile("idle", b"", n=50),
     healthy,
-    hostile("slow head", b"POST /embed HTTP/1.1\r\n", b"X: " + b"x" * 600),
+    hostile("slow head", b"POST /embed HTTP/1.1\r\n", b"X: " + b"x" * HOLD_SECONDS),
     healthy,
-    hostile("slow body", request(HUGE)[:-1000], b"[" * 600),
+    hostile("slow body", request(HUGE)[:-1000], b"[" * HOLD_SECONDS),
 ]
 
 

@@ -44,7 +44,8 @@ TYPES = [
 PATHS = ["/senses/" + "x" * 10_000, "/senses/%00", "/senses/%ff%fe", "/senses/%ed%a0%80",
          "/senses?word=%ff", "/senses?word=", "/senses", "/senses?word=a&layer=" + "9" * 5000,
          "/senses?word=a&layer=NaN", "/senses?word=bank&layer=1e5", "/%", "//", "/..", "/assets/",
-         "/assets/%00", "/assets/../../app.py", "/assets/" + "x" * 5000, "/embed", "/metrics/x"]  # fmt: skip
+         "/assets/%00", "/assets/../../app.py", "/assets/" + "x" * 5000, "/embed",
+         "/metrics/x"]  # fmt: skip
 HTTP = [
     b"\r\n\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -104,7 +104,7 @@ class Connection(H11Protocol):
         self._n_requests += 1  # with pipelining, the next begins before the last has quite ended
         self._used, self._head_since, self.since = True, None, self.loop.time()
         try:
-            await self._app(scope, receive, send)  # type: ignore[arg-type]
+            await self._app(scope, receive, send)
         finally:
             self._n_requests -= 1
             self.since = self.loop.time()
