@@ -44,7 +44,7 @@ class ServeConfig(Frozen):
     """The most time to send a piece of the answer."""
     stall_seconds: float = 5.0
     """A client that has not read for this long is cut off if others need the room."""
-    request_seconds: float = 300.0
+    request_seconds: float = 600.0
     """The most time for a request and its answer."""
 
     @model_validator(mode="after")
