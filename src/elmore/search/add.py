@@ -10,7 +10,7 @@ from elmore.search.index_writer import IndexWriter
 from elmore.search.sampling import read_counts
 from elmore.search.vector_space import read_vector_space
 from elmore.store.words import packed_sentences
-from elmore.uses.context_free import stream_with_static
+from elmore.uses.use_vectors import stream_with_static
 
 
 class _New(NamedTuple):

@@ -18,7 +18,7 @@ from elmore.search.manifest import Reading
 from elmore.search.sampling import UsePlan, read_counts
 from elmore.search.vector_space import read_vector_space
 from elmore.store.words import packed_sentences
-from elmore.uses.context_free import stream_with_static
+from elmore.uses.use_vectors import stream_with_static
 
 COMMIT_BYTES = 128_000_000
 """The most vectors in memory; a kill would lose them."""

@@ -26,9 +26,9 @@ from elmore.tasks.readers.senses import (
     set_name,
 )
 from elmore.tasks.scorers import SenseScore, score_senses
-from elmore.uses.geometry import unit
+from elmore.uses.geometry import Floats, unit
 from elmore.uses.use import Use
-from elmore.uses.use_vectors import Floats, SentenceWatch, unwatched, use_vectors, view, views
+from elmore.uses.use_vectors import SentenceWatch, unwatched, use_vectors, view, views
 
 DEV = "semeval2007"
 FIRST_SENSE = "first sense"
