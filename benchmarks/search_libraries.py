@@ -256,7 +256,7 @@ def of_faiss(
         own.faiss().write_index(built, str(folder / "approximate/mix.faiss"))
 
     def open_index() -> Search:
-        index = own.Approximate(folder / "approximate", 1)
+        index = own.Approximate(folder / "approximate", 1, {})
 
         def search(query: NDArray[np.float32], probes: int) -> list[int]:
             own._PROBES = probes

@@ -29,10 +29,12 @@ COMMANDS = {
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
         "--seeds --set --test --train"
     ),
-    "index": (
-        "corpus --device --errors --keep --model --options --output --precision --quiet "
-        "--tokenize --uses --vectors --words" + PIECES
+    "index build": (
+        "corpus --add --device --errors --force --keep --model --options --output --precision "
+        "--quiet --tokenize --uses --vectors --words" + PIECES
     ),
+    "index verify": "folder",
+    "index compact": "folder --quiet",
     "neighbors": "folder sentence --all-words --layer --model --word -k",
     "senses": "folder word --layer --typical",
     "doctor": "source --options" + PIECES,

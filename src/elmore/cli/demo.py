@@ -1,6 +1,7 @@
 """`elmore demo`: show what contextual vectors are for, in a minute and without a network."""
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,7 +59,8 @@ def demo(
             draw(found, source, plot)
     skipped = [] if model or word else [language for language in SHIPPED if language not in plan]
     if as_json:
-        print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=False, indent=2))
+        escaped = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
+        print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=escaped, indent=2))
     else:
         _print_end(console, skipped, plan, plot)
 
@@ -113,7 +115,7 @@ def as_dict(found: "Demo", source: str) -> dict[str, Any]:
         "sentences": len(found.vectors.uses),
         "total": asdict(found.total),
         "words": [asdict(word) for word in found.words],
-        "neighbours": {
+        "neighbors": {
             "word": found.word,
             "static": [{"word": word, "cosine": near} for word, near in found.static_neighbors],
             "contextual": [

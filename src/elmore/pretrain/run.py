@@ -107,8 +107,9 @@ def pretrain(
         loop = Loop(objective, ending(run, world.size), recorder, world)
         if resuming:
             loop.resume()
-        for note in run.notes if world.first and tell is not None else ():
-            tell(note)
+        if world.first and tell is not None:
+            for note in run.notes:
+                tell(note)
         progress = loop.run()
         untrained = objective.untrained()
         if world.first and progress.fraction >= 1 and untrained:

@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
+import numpy as np
+
 from elmore.embedder import LayerSource
 from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import InputError
 from elmore.files.stop_signals import StopSignals
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Reading
-from elmore.search.sampling import UsePlan, read_counts
+from elmore.search.sampling import ListedWords, UsePlan, pieces
 from elmore.search.vector_space import read_vector_space
-from elmore.store.words import packed_sentences
 from elmore.uses.use_vectors import stream_with_static
 
 COMMIT_BYTES = 128_000_000
 """The most vectors in memory; a kill would lose them."""
 COMMIT_SECONDS = 60.0
 _SHOW_SECONDS = 0.2
+_NO_KEYS = np.zeros(0, np.uint64)
 
 
 @dataclass(slots=True)
@@ -128,41 +130,51 @@ class CorpusEmbedding:
             raise
 
     def _planned(self, corpus: Iterable[Sentence]) -> Iterator[_Planned]:
-        plan = UsePlan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
-        before, number, crc = self.done, 0, 0
-        for read in packed_sentences(corpus):
-            number, crc = number + 1, zlib.crc32(read.packed, crc)
+        manifest, before, crc = self.writer.manifest, self.done, 0
+        plan = UsePlan(ListedWords(self.writer.folder, manifest).counts(), manifest.max_uses)
+        for number, read in enumerate(pieces(corpus), start=1):
+            crc = zlib.crc32(read.packed, crc)
             positions = plan.positions(read.words)
+            self._show(number)
             if number <= before.sentences:
-                if number == before.sentences and crc != before.crc32:
-                    raise self._other_corpus()
                 continue
-            self.read = Reading(sentences=number, crc32=crc, of=before.of)
+            self.read = before.model_copy(update={"sentences": number, "crc32": crc})
             if positions:
                 yield _Planned(read.words, read.packed, positions, self.read)
-        if number < before.sentences:
-            raise self._other_corpus()
+        if before.whole_crc32 not in (None, crc):
+            raise InputError(
+                f"{self.writer.folder}: the corpus has changed since its words were counted; build "
+                "the index again."
+            )
 
     def _new(self, sentences: Iterable[Sentence]) -> Iterator[_Planned]:
         """Sentences that are not in the index, each once."""
         writer, given = self.writer, set[bytes]()
-        segments = writer.segments()
-        listed = None if writer.manifest.any_word else read_counts(writer.folder)
-        for read in packed_sentences(sentences):
-            key = writer.key(read.packed)
-            if read.packed in given or any(s.find(key, read.packed) for s in segments):
+        segments, manifest = writer.segments(), writer.manifest
+        keys = np.sort(np.concatenate([_NO_KEYS, *(segment.keys[:] for segment in segments)]))
+        listed = {} if manifest.any_word else ListedWords(writer.folder, manifest).counts()
+        for number, read in enumerate(pieces(sentences), start=1):
+            self._show(number)
+            digest, key = writer.keys.of(read.packed), writer.key(read.packed)
+            place = keys.searchsorted(np.uint64(key))
+            there = place < len(keys) and keys[place] == key  # then the text is compared
+            if digest in given or (there and any(s.find(key, read.packed) for s in segments)):
                 continue
-            given.add(read.packed)
-            positions = [i for i, word in enumerate(read.words) if listed is None or word in listed]
+            given.add(digest)
+            every = manifest.any_word
+            positions = [i for i, word in enumerate(read.words) if every or word in listed]
             if positions:
                 yield _Planned(read.words, read.packed, positions, self.done)
+
+    def _show(self, number: int) -> None:
+        self.progress.now.read = number
+        self.progress.show_sometimes()
 
     def _take(self, planned: _Planned, embedding: Embedding, static: Vectors) -> None:
         words, packed, positions, self.done = planned
         kept = self.space.kept(embedding.layers[:, positions])  # (K, m, D)
         self.pending.add(words, packed, positions, kept, static)
         now = self.progress.now
-        now.read = self.done.sentences
         now.words += len(words)
         now.uses += len(positions)
         self.progress.show_sometimes()
@@ -173,9 +185,3 @@ class CorpusEmbedding:
         if len(self.pending) or reading != self.writer.manifest.reading:
             self.writer.add(self.pending, reading=reading)
         self.pending, self.last = self.writer.pending(), monotonic()
-
-    def _other_corpus(self) -> InputError:
-        return InputError(
-            f"{self.writer.folder}: the build was stopped after {self.done.sentences:,} sentences, "
-            "and this corpus does not start with them; use the same corpus."
-        )

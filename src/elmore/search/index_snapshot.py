@@ -17,16 +17,15 @@ from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search.answers import Neighbor, StaticNeighbor
 from elmore.search.approximate import Approximate
+from elmore.search.checked_files import Ints, Rows
 from elmore.search.index_writer import open_segments
-from elmore.search.manifest import Manifest, read_manifest
-from elmore.search.sampling import read_counts
-from elmore.search.segment import Ints, Rows, Segment
+from elmore.search.manifest import Manifest, settled
+from elmore.search.sampling import ListedWords, pieces
+from elmore.search.segment import Segment
 from elmore.search.vector_space import Layer, Query, read_vector_space
-from elmore.store.words import packed_sentences
 from elmore.uses.geometry import centered, unit
 from elmore.uses.use import Use
 
-_ATTEMPTS = 10
 _CANDIDATES = 200
 _CHUNK = 65_536
 
@@ -46,20 +45,17 @@ class IndexSnapshot:
         self.path, self.manifest = path, manifest
         self.segments = open_segments(path, manifest)
         self.space = read_vector_space(path, manifest)
+        self._listed = ListedWords(path, manifest)
         self._starts = np.cumsum([0, *(segment.state.uses for segment in self.segments)])
         self._approximate: Approximate | None = None
         if manifest.approximate is not None:
-            self._approximate = Approximate(path / manifest.approximate, manifest.n_kept)
+            self._approximate = Approximate(
+                path / manifest.approximate, manifest.n_kept, manifest.approximate_files
+            )
 
     @classmethod
     def open(cls, path: Path) -> "IndexSnapshot":
-        for _ in range(_ATTEMPTS):
-            manifest = read_manifest(path)
-            try:
-                return cls(path, manifest)
-            except FileNotFoundError:  # a writer may have merged segments in the meantime
-                continue
-        raise InputError(f"{path}: a part that its manifest names is missing; build it again.")
+        return settled(path, lambda manifest: cls(path, manifest))
 
     @property
     def n_uses(self) -> int:
@@ -72,7 +68,7 @@ class IndexSnapshot:
     @cached_property
     def counts(self) -> dict[str, int]:
         """How often each listed word occurs in the corpus."""
-        return read_counts(self.path)
+        return self._listed.counts()
 
     def __contains__(self, word: str) -> bool:
         return any(word in segment for segment in self.segments)
@@ -114,7 +110,7 @@ class IndexSnapshot:
         if k < 1:
             raise ConfigError(f"k is {k}; expected 1 or more.")
         query = self.space.query(np.asarray(vectors, np.float32), layer)
-        passed = {read.packed for read in packed_sentences(without)}
+        passed = {read.packed for read in pieces(without)}
         if word is not None:
             hits = nearest_in_word(self.segments, query, self.known(word))
             return list(self._chosen(hits, k, passed, distinct))
@@ -133,7 +129,7 @@ class IndexSnapshot:
         seen = set(passed)
         for hit in hits:
             segment = self.segments[hit.segment]
-            packed = segment.packed(int(segment.uses[hit.row, 0]))
+            packed = segment.packed(int(segment.sentences_of(hit.row)))
             if packed in seen:
                 continue
             if distinct:
@@ -145,9 +141,7 @@ class IndexSnapshot:
 
     def _use(self, hit: Hit) -> Use:
         segment = self.segments[hit.segment]
-        sentence, position = segment.uses[hit.row].tolist()
-        number = int(self._starts[hit.segment]) + hit.row
-        return Use(segment.sentence(sentence), position, id=number)
+        return Use(*segment.use(hit.row), id=int(self._starts[hit.segment]) + hit.row)
 
     def static_neighbors(
         self, word: str, k: int, vectors: StaticVectors | None
@@ -199,7 +193,8 @@ def nearest(
     hits = []
     for i, segment in enumerate(segments):
         if i == 0 and approximate is not None:
-            rows = _living(segment, approximate.candidates(query, n))
+            rows = approximate.candidates(query, n)
+            rows = segment.living(rows[rows < segment.state.uses])
             scores = _cosines(segment, rows, query)
         else:
             rows, scores = _scan(segment, query, n)
@@ -214,7 +209,7 @@ def _scan(segment: Segment, query: Query, n: int) -> tuple[Ints, Vectors]:
         _cosines(segment, slice(begin, begin + _CHUNK), query) for begin in range(0, n_uses, _CHUNK)
     ]
     scores = np.concatenate(parts)
-    rows = _living(segment, np.arange(n_uses))
+    rows = segment.living(np.arange(n_uses))
     if n < len(rows):
         rows = rows[np.argpartition(-scores[rows], n)[:n]]
     return rows, scores[rows]
@@ -224,10 +219,6 @@ def _cosines(segment: Segment, rows: Rows, query: Query) -> Vectors:
     vectors = unit(segment.vectors(rows, query.weights))  # (m, D)
     cosines: Vectors = np.clip(vectors @ query.seen(query.weights), -1, 1)  # rounding errors
     return cosines
-
-
-def _living(segment: Segment, rows: Ints) -> Ints:
-    return rows if segment.live is None else rows[segment.live[segment.uses[rows, 0]]]
 
 
 def _hits(segment: int, rows: Ints, scores: Vectors) -> list[Hit]:

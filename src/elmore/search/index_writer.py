@@ -12,13 +12,23 @@ import numpy as np
 from elmore.embedding import Vectors
 from elmore.files.atomic import atomic_file, remove
 from elmore.files.lock import Lock
-from elmore.search.manifest import Manifest, SegmentState, read_manifest, write_manifest
+from elmore.search.checked_files import file_state, map_file
+from elmore.search.manifest import (
+    VERSION,
+    Manifest,
+    SegmentState,
+    read_manifest,
+    write_manifest,
+)
+from elmore.search.sampling import COUNTS, WORDS
 from elmore.search.segment import Segment, Table, deleted_name, write_segment
+from elmore.search.vector_space import CENTER
+from elmore.store.layout import FileState
 from elmore.store.precision import Codec
 from elmore.store.words import Keys
 from elmore.store.writer import UNFINISHED
 
-_OURS = ("segment-*", "approximate-*", UNFINISHED)
+OURS = ("segment-*", "approximate-*", UNFINISHED)
 
 
 class Pending:
@@ -88,7 +98,7 @@ class IndexWriter:
         except BaseException:
             self._lock.release()
             raise
-        self._keys = Keys(self.manifest.fingerprint)
+        self.keys = Keys(self.manifest.fingerprint)
 
     def __enter__(self) -> "IndexWriter":
         return self
@@ -104,13 +114,16 @@ class IndexWriter:
 
     def key(self, packed: bytes) -> int:
         """The short hash of a sentence in a segment; the text itself is always compared too."""
-        return int.from_bytes(self._keys.of(packed)[:8], "little")
+        return int.from_bytes(self.keys.of(packed)[:8], "little")
 
     def next_segment(self) -> Path:
         return self.folder / f"segment-{self.manifest.next_segment:05}"
 
     def commit(self, **changes: Any) -> None:
-        """Change the manifest; folders that it no longer names are removed."""
+        """Change the manifest; folders that it no longer names are removed. An open reader keeps
+        what it has mapped."""
+        if self.manifest.version < VERSION:
+            changes = {**_newer(self.folder, self.manifest), **changes}
         self.manifest = self.manifest.model_copy(update=changes)
         write_manifest(self.folder, self.manifest)
         self._sweep()
@@ -128,9 +141,11 @@ class IndexWriter:
         """Delete sentences of the segment with this number, in addition to earlier ones."""
         segment = self.segments()[number]
         before = [] if segment.live is None else np.flatnonzero(~segment.live).tolist()
-        state = segment.state.model_copy(update={"deleted": segment.state.deleted + 1})
+        data = np.array(sorted({*before, *sentences}), np.int64).tobytes()
+        generation = {"deleted": segment.state.deleted + 1, "deletions": file_state(data)}
+        state = segment.state.model_copy(update=generation)
         with atomic_file(self.folder / deleted_name(state)) as path:
-            path.write_bytes(np.array(sorted({*before, *sentences}), np.int64).tobytes())
+            path.write_bytes(data)
         states = list(self.manifest.segments)
         states[number] = state
         self.commit(segments=tuple(states))
@@ -140,10 +155,21 @@ class IndexWriter:
         states = self.manifest.segments
         known = {state.name for state in states} | {deleted_name(state) for state in states}
         known.add(self.manifest.approximate or "")
-        for pattern in _OURS:
+        for pattern in OURS:
             for path in self.folder.glob(pattern):
                 if path.name not in known:
                     remove(path)
+
+
+def small_files(folder: Path) -> dict[str, FileState]:
+    """The files beside the segments as they are now."""
+    return {name: file_state(map_file(folder / name, None)) for name in (WORDS, COUNTS, CENTER)}
+
+
+def _newer(folder: Path, manifest: Manifest) -> dict[str, Any]:
+    """What version 2 did not have; its segments get their checksums when they are merged."""
+    finished = manifest.reading.complete
+    return {"version": VERSION, "files": small_files(folder), "finished": finished}
 
 
 def open_segments(folder: Path, manifest: Manifest) -> list[Segment]:

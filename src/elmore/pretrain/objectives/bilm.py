@@ -29,7 +29,7 @@ from elmore.pretrain.batches import (
     SentenceBatches,
     SentencesConfig,
 )
-from elmore.pretrain.config import Asked, PretrainConfig, Run, bilm_config
+from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run, bilm_config
 from elmore.pretrain.evaluate import Perplexity, first_words, perplexity
 from elmore.pretrain.objectives.bilm_start import (
     VOCABULARY,
@@ -168,7 +168,7 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObj
         ),
         softmax_share=share,
         softmax_first=first * config.loop.accumulate if start.softmax_first else 0,
-        decay_biases=run.version == 1,
+        version=run.version,
         bf16=config.precision == "bfloat16" or (config.precision == "auto" and on_gpu),
         seed=seed,
         rank=world.rank,
@@ -208,7 +208,7 @@ class BiLMObjective:
         trained_on: TrainedOn,
         softmax_share: float = 1.0,
         softmax_first: int = 0,
-        decay_biases: bool = False,
+        version: int = RUN_VERSION,
         bf16: bool = False,
         seed: int = 1,
         rank: int = 0,
@@ -220,7 +220,7 @@ class BiLMObjective:
         self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
         self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
         self._state: LSTMState | None = None
-        self.trained_on, self._decay_biases = trained_on, decay_biases
+        self.trained_on, self._version = trained_on, version
         self._softmax_share, self._learning = softmax_share, True
         self._softmax_alone = softmax_first  # batches still to come in which only it learns
 
@@ -229,7 +229,7 @@ class BiLMObjective:
         rows = list(softmax.parameters()) if softmax.sparse else []
         apart = set(rows)
         whole = [p for p in self.module.parameters() if p not in apart]
-        dense = [Group(whole)] if self._decay_biases else by_decay(self.module, whole)
+        dense = [Group(whole)] if self._version == 1 else by_decay(self.module, whole)
         return [*dense, *([Group(rows, by_rows=True)] if rows else [])]
 
     def begin(self, step: int, done: float) -> None:
@@ -259,7 +259,7 @@ class BiLMObjective:
         losses = [self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)]
         count = len(forward[1]) + len(backward[1])
         parts = {"forward": 2 * losses[0].item(), "backward": 2 * losses[1].item()}
-        if not self._learning:
+        if not self._learning and self._version > 1:
             parts["softmax_alone"] = float(count)  # its mean: the share of such steps
         return Loss(losses[0] + losses[1], count, parts)
 
