@@ -57,6 +57,7 @@ def read_wordpiece(
                 raise FormatError(
                     f"{lost[0].content[:40]!r} has the id {lost[0].id}, {_rows(n_rows)}"
                 )
+            _ = found.tokenizer  # built now, so that what it cannot use is refused here
             return found, _compare(len(found), n_rows, len(found.added))
         except FormatError as error:
             raise FormatError(f"{path}: {error}.") from None

@@ -1,5 +1,5 @@
-"""`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5. A BERT
-is written as a Hugging Face folder.
+"""`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5. BERT is
+written as a Hugging Face folder.
 """
 
 import sys
