@@ -27,6 +27,7 @@ from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
+from elmore.small_files import MAX_BYTES, open_regular
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
 from elmore.text.vocabulary import Vocabulary
 from elmore.text.word_reader import VOCABULARY
@@ -121,10 +122,14 @@ def _read_adaptive(
     rows = {name: len(tensor) for name, tensor in tensors.items() if name.endswith("weight")}
     tails = [n for name, n in sorted(rows.items()) if name.endswith("1.weight")]
     n_words = rows.get("inner.head.weight", 0) - len(tails) + sum(tails)
-    softmax = AdaptiveSoftmax(max(n_words, 2), dim, config)
+    try:
+        with torch.device("meta"):  # its config may call for any size
+            softmax = AdaptiveSoftmax(max(n_words, 2), dim, config)
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise FormatError(f"{output}: its config does not fit it ({error}).") from None
     shapes = {name: tuple(tensor.shape) for name, tensor in softmax.state_dict().items()}
     check_tensors(shapes, tensors, str(output))
-    softmax.load_state_dict(tensors)
+    softmax.load_state_dict(tensors, assign=True)
     return softmax
 
 
@@ -171,6 +176,9 @@ def read_config(path: Path) -> NativeConfig:
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
+        with open_regular(path) as start:
+            if (size := int.from_bytes(start.read(8), "little")) > MAX_BYTES:
+                raise FormatError(f"{path}: a header of {size:,} bytes; not a safetensors file.")
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
             for name in names:
@@ -183,8 +191,12 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """As safetensors; a full disk is an OSError."""
+    """As safetensors; a full disk is an OSError. Its writer makes files that only their owner can
+    read, so the mode is that of a file made as usual."""
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:
         raise OSError(str(error)) from None
+    path.chmod(mode)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from elmore.checkpoint.checkpoint import NamedTensors
 from elmore.errors import FormatError
+from elmore.small_files import open_regular
 
-_ZIP = b"PK\x03\x04"
+_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 _SHARING = 4  # names may share arrays, but the total may be at most this many times the file
 
 
@@ -102,9 +103,15 @@ def _refuse_room(path: Path) -> None:
 
 def _is_plain_zip(path: Path) -> bool:
     """Newer files are zips of uncompressed arrays, which are mapped rather than read."""
-    with path.open("rb") as file:
-        if file.read(4) != _ZIP:
-            return False
+    with open_regular(path) as file:
+        start = file.read(4)
+    if start[:1] != _PICKLE and start != _ZIP:
+        raise FormatError(
+            f"{path}: not a readable file of PyTorch tensors (it begins with {start!r}). "
+            "Nothing in it was run."
+        )
+    if start != _ZIP:
+        return False
     with zipfile.ZipFile(path) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise FormatError(f"{path}: its tensors are compressed, which torch.save never does.")

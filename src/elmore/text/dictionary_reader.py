@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import FormatError
+from elmore.small_files import read_small
 from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 from elmore.text.reader import ReadsWords
 
 CHARACTERS, WORDS = "chars.txt", "words.txt"
+_MAX_BYTES = 1 << 26
 IDEOGRAPHIC_SPACE = "\u3000"
 
 _MARKS = {SENTENCE_BEGIN: "<bos>", SENTENCE_END: "<eos>"}
@@ -93,11 +95,9 @@ def dictionary_lines(ids: Mapping[str, int]) -> Iterator[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_small(path, _MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}).") from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def _require(ids: Mapping[str, int], marks: Sequence[str], kind: str) -> None:

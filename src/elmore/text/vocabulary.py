@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elmore.errors import FormatError
+from elmore.small_files import open_small
 from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
 UNKNOWN = "<UNK>"
 MARKS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 
+_MAX_BYTES, _MAX_LINES = 1 << 28, 1 << 23
 _NOT_A_WORD = "!!!MAXTERMID"  # a bookkeeping line in old vocabulary files
 _ALLENNLP_UNKNOWN = "@@UNKNOWN@@"
 
@@ -68,8 +70,10 @@ class Vocabulary:
 def _lines(path: Path) -> Iterator[str]:
     number = 1
     try:
-        with path.open("rb") as file:
+        with open_small(path, _MAX_BYTES) as file:
             for number, line in enumerate(file, start=1):
+                if number > _MAX_LINES:
+                    raise FormatError(f"{path}: over {_MAX_LINES:,} lines; expected one per word.")
                 word = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 if word and word != _NOT_A_WORD:
                     yield word
@@ -77,8 +81,6 @@ def _lines(path: Path) -> Iterator[str]:
         raise FormatError(
             f"{path}, line {number}: not UTF-8 ({error.reason}); save it as UTF-8."
         ) from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def _first_repeat(words: Iterable[str]) -> str:

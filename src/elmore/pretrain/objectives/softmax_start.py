@@ -6,9 +6,10 @@ random numbers, or vectors counted from the corpus, which the table of words the
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from elmore.checkpoint.bilm import SoftmaxHead
+from elmore.checkpoint.native import save_tensors
 from elmore.errors import ConfigError
 from elmore.files.atomic import atomic_file
 from elmore.models.bilm import BiLM
@@ -51,7 +52,7 @@ def write_static_start(
     sentences = (words for path in files for words in read_sentences(path, config.reading))
     fill_softmax(softmax, vocabulary, sentences, config.loop.seed)
     with atomic_file(folder / START) as path:
-        save_file({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
+        save_tensors({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
 
 
 def start_from_counts(model: BiLM, softmax: Softmax | AdaptiveSoftmax, folder: Path) -> None:
