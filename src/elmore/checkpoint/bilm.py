@@ -16,8 +16,7 @@ from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.text.byte_reader import ByteReader
 from elmore.text.dictionary_reader import DictionaryReader, read_dictionary
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import Vocabulary, WordReader
 
 SOFTMAX = "softmax"
 SoftmaxHead = nn.Linear | AdaptiveSoftmax

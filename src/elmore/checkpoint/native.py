@@ -21,7 +21,13 @@ from elmore.checkpoint.bilm import (
     read_dictionaries,
     reader_of,
 )
-from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, check_tensors
+from elmore.checkpoint.checkpoint import (
+    Checkpoint,
+    LearnedMix,
+    TrainedOn,
+    build_model,
+    check_tensors,
+)
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
@@ -29,8 +35,7 @@ from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
 from elmore.small_files import MAX_BYTES, open_regular
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import VOCABULARY
+from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 CONFIG, MODEL, HEADS = "config.json", "model.safetensors", "heads"
@@ -56,6 +61,7 @@ class NativeConfig(Frozen):
     options: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
+    trained_on: TrainedOn | None = None
     adaptive: AdaptiveSoftmaxConfig | None = None
     """Version 1 only: the softmax is in clusters."""
 
@@ -81,6 +87,7 @@ def read_native(folder: Path, *, heads: bool = False) -> Checkpoint:
         options=config.options,
         mixes=config.mixes,
         notes=config.notes,
+        trained_on=config.trained_on,
     )
 
 
@@ -150,8 +157,10 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
         options=dict(checkpoint.options),
         mixes=checkpoint.mixes,
         notes=checkpoint.notes,
+        trained_on=checkpoint.trained_on,
     )
-    text = config.model_dump_json(indent=2, exclude={"adaptive"})
+    unsaid = {"trained_on"} if config.trained_on is None else set()
+    text = config.model_dump_json(indent=2, exclude={"adaptive", *unsaid})
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     save_tensors(checkpoint.model.state_dict(), folder / MODEL)
     for name, path in head_files(folder, config).items():

@@ -25,7 +25,7 @@ from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.small_files import read_small
-from elmore.text.word_reader import VOCABULARY
+from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 

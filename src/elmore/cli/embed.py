@@ -90,7 +90,8 @@ def embed(
     )
     # Checked before the model is loaded, which may take a while.
     check_target(output, config)
-    _check_input(input)
+    if input != STDIN and not Path(input).exists():
+        raise InputError(f"{input}: no such file.")
     embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
     lines = read_lines(input, errors=errors.value)
     with Bar(quiet) as bar:
@@ -104,11 +105,6 @@ def embed(
     if not quiet:
         for line in _summary(report, output, by_sentence=use_sentence_keys):
             print(line, file=sys.stderr)
-
-
-def _check_input(name: str) -> None:
-    if name != STDIN and not Path(name).exists():
-        raise InputError(f"{name}: no such file.")
 
 
 def _summary(report: "DumpReport", output: Path, by_sentence: bool) -> Iterator[str]:

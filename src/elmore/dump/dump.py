@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
 
-from elmore.dump.config import STDOUT, DumpConfig, check_target
+from elmore.dump.config import STDOUT, DumpConfig, target_lock
 from elmore.dump.lines import LineReader, SentenceMap, Window, embedded
 from elmore.dump.resumable import Parts, RunSettings
 from elmore.dump.writers import DumpWriter, Hdf5Writer, JsonlWriter, NpzWriter, Tally
@@ -30,14 +30,10 @@ class DumpProgress:
     bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpReport:
+@dataclass(kw_only=True, slots=True)
+class DumpReport(Tally):
     """The result of a dump. `lines` includes blank and repeated lines."""
 
-    lines: int
-    words: int
-    blank: int
-    repeated: int
     seconds: float
     map_left_out: bool = False
     lines_before: int = 0
@@ -62,12 +58,11 @@ def dump(
     Memory does not grow with the input. `progress` is called after every window of lines.
     """
     target, begin = Path(target), monotonic()
-    check_target(target, config)
     layer_choice(config.layers, embedder.n_layers)  # an error now, not after the work has begun
     reader, before = LineReader(lines), Tally()
     sentence_map = SentenceMap(wanted=config.has_map)
     windows = _watched(embedded(embedder, reader, config), reader, progress)
-    with StopSignals() as stop:
+    with target_lock(target, config), StopSignals() as stop:
         if config.in_parts:
             parts = Parts(target, RunSettings.of(embedder, config), config.part_seconds, stop)
             parts.open(reader, sentence_map)
@@ -75,8 +70,11 @@ def dump(
             parts.write(windows, sentence_map)
             done = parts.tally
         else:
-            with stop.allowed():
-                done = _dump_whole(target, config, windows, sentence_map)
+            done = Tally()
+            with stop.allowed(), _writer(target, config) as writer:
+                for window in windows:
+                    done.add(window, writer, sentence_map)
+                writer.finish(sentence_map.text())
     return DumpReport(
         **asdict(done),
         seconds=monotonic() - begin,
@@ -94,17 +92,6 @@ def _watched(
         words += sum(len(item.words) for item in window.items)
         progress(DumpProgress(reader.lines, words, reader.bytes))
         yield window
-
-
-def _dump_whole(
-    target: Path, config: DumpConfig, windows: Iterator[Window], sentence_map: SentenceMap
-) -> Tally:
-    tally = Tally()
-    with _writer(target, config) as writer:
-        for window in windows:
-            tally.add(window, writer, sentence_map)
-        writer.finish(sentence_map.text())
-    return tally
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from elmore.engine.gate_table import GateTable
 from elmore.engine.threads import side_by_side
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END
 
 Array = NDArray[Any]
 Positions = NDArray[np.int64]
