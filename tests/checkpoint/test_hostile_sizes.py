@@ -23,6 +23,7 @@ from elmore.checkpoint.native import save_tensors
 from elmore.checkpoint.sources import load, save
 from elmore.checkpoint.tensor_bundle import TensorBundle
 from elmore.errors import FormatError
+from elmore.files.atomic import atomic_file
 from tests.checkpoint.table_writer import HEADER, block, entry, masked, table, write
 from tests.tiny_models import Tiny, make
 
@@ -196,7 +197,8 @@ def test_written_models_follow_the_umask(tmp_path: Path, umask: int, mode: int):
     before = os.umask(umask)
     try:
         save(checkpoint, tmp_path / "model")
-        save_tensors({"a": torch.ones(2)}, tmp_path / "a.safetensors")
+        with atomic_file(tmp_path / "a.safetensors") as path:
+            save_tensors({"a": torch.ones(2)}, path)
     finally:
         os.umask(before)
     found = [path for path in tmp_path.rglob("*") if path.is_file()]

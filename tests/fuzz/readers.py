@@ -14,10 +14,6 @@ from typing import Any
 
 import numpy as np
 import zstandard
-from elmore.tasks.readers.conllu import read_conllu
-from elmore.tasks.readers.raganato import read_raganato
-from elmore.tasks.readers.semcor import read_semcor
-from elmore.tasks.readers.wic import read_wic
 
 from elmore import Embedder, Store
 from elmore.checkpoint.sources import load, save
@@ -27,8 +23,9 @@ from elmore.models.static import StaticVectors
 from elmore.pretrain.run import read_run
 from elmore.search.index import Index
 from elmore.tasks.model import TaskModel
-from elmore.tasks.readers.columns import read_columns
+from elmore.tasks.readers.columns import read_columns, read_conllu
 from elmore.tasks.readers.pairs import read_pairs
+from elmore.tasks.readers.senses import read_raganato, read_semcor, read_wic
 from elmore.tasks.readers.squad import read_squad
 from elmore.tasks.readers.trees import read_trees
 from elmore.tasks.saved import read_record

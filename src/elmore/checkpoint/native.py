@@ -201,11 +201,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """As safetensors; a full disk is an OSError. Its writer makes files that only their owner can
-    read, so the mode is that of a file made as usual."""
-    path.touch()
-    mode = path.stat().st_mode
+    read: `atomic_file` and `atomic_folder` give them their usual mode."""
     try:
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:
         raise OSError(str(error)) from None
-    path.chmod(mode)
