@@ -120,12 +120,12 @@ def test_a_connection_that_was_used_is_kept_longer(tiny_embedder: Embedder):
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(served(tiny_embedder, idle_seconds=60, max_connections=5))
         used = stack.enter_context(server.connect(ask))
-        assert used.recv(1000).startswith(b"HTTP/1.1 200")
+        assert received(used).startswith(b"HTTP/1.1 200")
         for _ in range(20):
             stack.enter_context(server.connect())
         assert server.status() == 200
         used.sendall(ask)
-        assert used.recv(1000).startswith(b"HTTP/1.1 200")
+        assert received(used).startswith(b"HTTP/1.1 200")
 
 
 def test_clients_that_do_not_finish_their_bodies_lock_nobody_out(tiny_embedder: Embedder):

@@ -33,6 +33,7 @@ from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
+from elmore.small_files import MAX_BYTES, open_regular
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
 from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
@@ -128,10 +129,14 @@ def _read_adaptive(
     rows = {name: len(tensor) for name, tensor in tensors.items() if name.endswith("weight")}
     tails = [n for name, n in sorted(rows.items()) if name.endswith("1.weight")]
     n_words = rows.get("inner.head.weight", 0) - len(tails) + sum(tails)
-    softmax = AdaptiveSoftmax(max(n_words, 2), dim, config)
+    try:
+        with torch.device("meta"):  # its config may call for any size
+            softmax = AdaptiveSoftmax(max(n_words, 2), dim, config)
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise FormatError(f"{output}: its config does not fit it ({error}).") from None
     shapes = {name: tuple(tensor.shape) for name, tensor in softmax.state_dict().items()}
     check_tensors(shapes, tensors, str(output))
-    softmax.load_state_dict(tensors)
+    softmax.load_state_dict(tensors, assign=True)
     return softmax
 
 
@@ -180,6 +185,9 @@ def read_config(path: Path) -> NativeConfig:
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
+        with open_regular(path) as start:
+            if (size := int.from_bytes(start.read(8), "little")) > MAX_BYTES:
+                raise FormatError(f"{path}: a header of {size:,} bytes; not a safetensors file.")
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
             for name in names:
@@ -192,7 +200,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """As safetensors; a full disk is an OSError."""
+    """As safetensors; a full disk is an OSError. Its writer makes files that only their owner can
+    read: `atomic_file` and `atomic_folder` give them their usual mode."""
     try:
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:
