@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -55,7 +56,7 @@ def _compile(target: Path, flags: tuple[str, ...]) -> bool:
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     if not compiler or shutil.which(compiler[0]) is None:
         return False
-    beside = target.with_suffix(f".{os.getpid()}.tmp")
+    beside = target.with_suffix(f".{secrets.token_hex(6)}.tmp")
     units = [str(target.with_name(name)) for name in UNITS]
     command = [*compiler, *FLAGS, *flags, *units, "-o", str(beside)]
     try:

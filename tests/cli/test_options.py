@@ -19,7 +19,10 @@ COMMANDS = {
         "corpus --epochs --errors --from --minutes --no-resume --output --quiet --recipe "
         "--resume --set --steps --tokenize --valid --vocabulary"
     ),
-    "evaluate": "source text --carry-state --errors --options --per-sentence --tokenize",
+    "evaluate": (
+        "source text --carry-state --errors --first-words --max-words --no-carry-state "
+        "--no-tokenize --options --per-sentence --tokenize"
+    ),
     "convert": "source target --options",
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "

@@ -10,12 +10,11 @@ from safetensors.torch import load_file, save_file
 
 from elmore.errors import FormatError, InputError
 from elmore.tasks.classification import Labelled
-from elmore.tasks.encoders.encoder import EncoderConfig
+from elmore.tasks.encoders.encoder import EncoderConfig, build_encoder
 from elmore.tasks.fit import EpochReport, FitConfig, Fitted, fit
-from elmore.tasks.model import TaskModel, build_model, plain_batches
+from elmore.tasks.model import TaskModel, plain_batches
 from elmore.tasks.objective import training_batches
 from elmore.tasks.saved import (
-    SavedTask,
     best_epoch,
     epochs,
     read_record,
@@ -95,8 +94,8 @@ def test_fine_tuning_moves_the_bilm_from_the_second_epoch_on(tmp_path: Path, tin
     encoder = EncoderConfig(source=str(tiny_model), own=OWN, fine_tune=True)
     config = tagging_config(encoder=encoder, epochs=2)
     moved: dict[int, set[str]] = {}
-    before = build_model(
-        SavedTask(fit=config, state=Labels(labels=("O",)), words=(), fingerprints=(), data="")
+    before = TaskModel(
+        config.task, build_encoder(config.encoder, ()), Labels(labels=("O",))
     ).state_dict()
 
     def watch(now: EpochReport) -> None:
@@ -261,7 +260,6 @@ def test_a_best_epoch_that_is_none_is_told(tmp_path: Path):
 def test_words_longer_than_the_model_reads_are_told(tmp_path: Path):
     long = Tagged(("in", "x" * 60), ("O", "S-LOC"))
     fitted = fit(tagging_config(epochs=1), [*TRAIN, long], DEV, tmp_path / "run", device="cpu")
-    assert len(fitted.notes) == 1
     assert "1 different words are longer than the trained spelling" in fitted.notes[0]
 
 
@@ -315,7 +313,7 @@ def test_a_run_of_another_version_and_a_damaged_one_are_told(tmp_path: Path):
     run(tagging_config(epochs=1), tmp_path / "run")
     path = best_epoch(tmp_path / "run") / "model.safetensors"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(FormatError, match=r"model.safetensors: not a readable"):
+    with pytest.raises(FormatError, match=r"model.safetensors: damaged: its checksum differs"):
         TaskModel.load(tmp_path / "run")
     saved = read_saved(tmp_path / "run").model_copy(update={"version": 9})
     (tmp_path / "run" / "config.json").write_text(saved.model_dump_json(), encoding="utf-8")
@@ -360,7 +358,9 @@ def test_a_run_of_version_1_is_read_and_resumed(tmp_path: Path):
     saved = json.loads(path.read_text())
     saved["version"], saved["labels"] = 1, saved.pop("state")["labels"]
     path.write_text(json.dumps(saved))
-    for file in (epochs(tmp_path / "run")[-1]).glob("*.safetensors"):
+    record = epochs(tmp_path / "run")[-1] / "progress.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "sha256": {}}))
+    for file in record.parent.glob("*.safetensors"):
         tensors = load_file(file)
         assert any("encoder.sources." in name for name in tensors)
         save_file({n.replace(".sources.", ".parts."): t for n, t in tensors.items()}, file)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
@@ -34,6 +35,17 @@ class LearnedMix(Frozen):
         return tuple(shares.tolist())
 
 
+class TrainedOn(Frozen):
+    """How the text that a language model was trained on became words and sequences."""
+
+    tokenize: bool
+    """It was raw text; otherwise words were separated by spaces."""
+    carry_state: bool
+    """State was carried from sentence to sentence; otherwise each was read on its own."""
+    max_words: int | None = Field(default=None, ge=1)
+    """Longer sentences were cut into pieces of this many words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A model with its reader, its heads, and the options it was published with."""
@@ -50,6 +62,8 @@ class Checkpoint:
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
     """What the files do not say and was assumed."""
+    trained_on: TrainedOn | None = None
+    """None if the files do not say it."""
 
     def need_reader(self) -> Reader:
         """The reader, or an error that says what is missing."""

@@ -4,6 +4,8 @@ All of its names are below. Matrices are applied as x @ W there, as W @ x here.
 
 # P projection dim, C cell dim, F filters
 import json
+import math
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +37,7 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_char import WordTableConfig
+from elmore.small_files import open_regular
 from elmore.text.byte_reader import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
 
@@ -42,8 +45,16 @@ Array = NDArray[np.float32]
 
 _CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
 _IJFO_TO_IFGO = [0, 2, 1, 3]  # the same list undoes itself
-_BOMB_BYTES, _BOMB_RATIO = 1 << 26, 50  # real weights hardly compress
-_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # by h5py, on broken files
+_SPARE, _RATIO = 1 << 26, 4  # bytes beyond so many times the file; real weights hardly compress
+_SHUFFLE, _DEFLATE, _FLETCHER = 2, 1, 3  # filters of HDF5 that cost memory in proportion
+_DAMAGE = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    zlib.error,
+)  # by h5py, on broken files
 
 
 def read_hdf5(
@@ -90,7 +101,7 @@ class _Datasets(NamedTensors[Array]):
     def __init__(self, file: h5py.File, path: Path, judge: str):
         super().__init__(str(path), judge)
         self.file = file
-        self._missing = 0  # bytes that are declared but hardly stored
+        self._left = _SPARE + _RATIO * path.stat().st_size  # bytes that may still be read
 
     def names(self) -> Iterable[str]:
         names: list[str] = []
@@ -117,12 +128,16 @@ class _Datasets(NamedTensors[Array]):
             item = self.file[name]
             if item.external or item.is_virtual:
                 raise self._outside(name)
-            stored = item.id.get_storage_size()
-            self._missing += max(0, item.nbytes - _BOMB_RATIO * stored)
-            if self._missing > _BOMB_BYTES:
+            self._left -= max(item.nbytes, _chunk_bytes(item))  # names may share their numbers
+            if self._left < 0:
                 raise FormatError(
-                    f"{self.where}: '{name}' declares {item.nbytes:,} bytes but stores {stored:,}; "
-                    "the file is damaged or hostile."
+                    f"{self.where}: '{name}' declares {item.nbytes:,} bytes but stores "
+                    f"{item.id.get_storage_size():,}; the file is damaged or hostile."
+                )
+            if _is_bomb(item):
+                raise FormatError(
+                    f"{self.where}: '{name}' is compressed in an unusual way or unpacks to more "
+                    "than it declares; the file is damaged or hostile."
                 )
             return np.asarray(item[...], dtype=np.float32)
 
@@ -137,6 +152,27 @@ class _Datasets(NamedTensors[Array]):
         except _DAMAGE as error:
             reason = f"cannot be read ({_brief(error)}); the file is damaged."
             raise FormatError(f"{self.where}: '{name}' {reason}") from None
+
+
+def _chunk_bytes(item: h5py.Dataset) -> int:
+    """What HDF5 allocates for each piece of a dataset."""
+    return math.prod(item.chunks or (0,)) * item.dtype.itemsize
+
+
+def _is_bomb(item: h5py.Dataset) -> bool:
+    """Whether a piece may unpack to more than its declared size, which HDF5 would allocate."""
+    pipeline = item.id.get_create_plist()
+    filters = [pipeline.get_filter(i)[0] for i in range(pipeline.get_nfilters())]
+    if _DEFLATE not in filters:
+        return not {*filters} <= {_SHUFFLE, _FLETCHER}
+    if filters not in ([_DEFLATE], [_SHUFFLE, _DEFLATE], [_SHUFFLE, _DEFLATE, _FLETCHER]):
+        return True
+    size = _chunk_bytes(item)
+    for i in range(item.id.get_num_chunks()):
+        skipped, raw = item.id.read_direct_chunk(item.id.get_chunk_info(i).chunk_offset)
+        if not skipped and len(zlib.decompressobj().decompress(raw, size + 1)) > size:
+            return True
+    return False
 
 
 def read_tensors(datasets: NamedTensors[Array], config: BiLMConfig) -> dict[str, Tensor]:
@@ -255,6 +291,7 @@ def _read_softmax(path: Path, dim: int) -> nn.Linear:
 @contextmanager
 def _open(path: Path) -> Iterator[h5py.File]:
     try:
+        open_regular(path).close()  # HDF5 would wait for the writer of a pipe
         file = h5py.File(path, "r")
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file.") from None

@@ -1,18 +1,30 @@
 """Atomic writing: a new file or folder is written beside its target and then renamed, so that the
 target is always complete or absent.
+
+The temporary name is random and must be new, so that nobody can guess it and put a link there. The
+writer holds a shared lock on it: what has no lock was left by a killed writer, and is removed when
+its target is written again, or by `sweep`.
 """
 
 import errno
 import os
+import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from elmore.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _WINDOWS = os.name == "nt"
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_ENDING = ".elmore-tmp"
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class ReadOnlyError(InputError):
@@ -32,20 +44,9 @@ def writing(target: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A path to write to: renamed to `target` if the block succeeds, removed otherwise."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}.elmore-tmp")
-    try:
-        with writing(target):
-            yield beside
-            for path in (*beside.rglob("*"), beside):
-                sync(path)
-            beside.replace(target)
-            sync(target.parent)
-    finally:
-        if beside.is_dir():
-            shutil.rmtree(beside, ignore_errors=True)
-        else:
-            beside.unlink(missing_ok=True)
+    """An empty file to write to: renamed to `target` if the block succeeds, removed otherwise."""
+    with _renamed(target, _new_file) as beside:
+        yield beside
 
 
 @contextmanager
@@ -53,9 +54,87 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     """The same for a new folder. An existing folder is never overwritten."""
     if target.exists():
         raise InputError(f"{target} exists already; remove it or choose another name.")
-    with atomic_file(target) as beside:
-        beside.mkdir()
+    with _renamed(target, Path.mkdir) as beside:
         yield beside
+
+
+@contextmanager
+def _renamed(target: Path, create: Callable[[Path], None]) -> Iterator[Path]:
+    sweep(target.parent, target.name)
+    with writing(target):
+        beside, handle = _temporary(target, create)
+    try:
+        with writing(target):
+            mode = beside.stat().st_mode & 0o666
+            yield beside
+            for path in (*beside.rglob("*"), beside):
+                _follow_umask(path, mode)
+                sync(path)
+            beside.replace(target)
+            sync(target.parent)
+    finally:
+        if handle is not None:
+            os.close(handle)
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
+
+
+def _temporary(target: Path, create: Callable[[Path], None]) -> tuple[Path, int | None]:
+    """A new name, and its lock if the system has locks."""
+    while True:
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_ENDING}")
+        create(beside)
+        if _WINDOWS:
+            return beside, None
+        if (handle := _locked(beside)) is not None:
+            return beside, handle
+
+
+def _locked(path: Path) -> int | None:
+    """None if a second writer has taken the new file for abandoned, and removed it."""
+    with suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY | NO_FOLLOW)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_SH)  # waits if the other is about to remove it
+        if path.exists():
+            return handle
+        os.close(handle)
+    return None
+
+
+def _new_file(path: Path) -> None:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o666))
+
+
+def _follow_umask(path: Path, mode: int) -> None:
+    """Some libraries write files that only their owner can read."""
+    if path.is_file() and path.stat().st_mode & 0o777 != mode:
+        path.chmod(mode)
+
+
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove what killed writers have left of `name` in a folder, or of everything in it. What a
+    live writer is writing stays."""
+    if _WINDOWS:
+        return
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if path.name.endswith(_ENDING) and path.name.startswith(f".{name}." if name else "."):
+                with suppress(OSError), _abandoned(path):
+                    remove(path)
+
+
+@contextmanager
+def _abandoned(path: Path) -> Iterator[None]:
+    """Raises OSError if the file or folder has a live writer, or if that cannot be known."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | NO_FOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_text(target: Path, text: str) -> None:

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from elmore.errors import FormatError
 from elmore.files.atomic import write_text
+from elmore.small_files import open_regular
 
 _CHECKSUM = "checksum"
+_MAX_BYTES = 1 << 28  # a cut file is a damaged one
 _Manifest = TypeVar("_Manifest", bound=BaseModel)
 
 
@@ -33,7 +35,8 @@ def read_checked(
     with this file is, and `remedy` says what to do if the file is damaged."""
     damaged = FormatError(f"{path}: damaged, its checksum does not match; {remedy}.")
     try:
-        whole: Any = json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            whole: Any = json.loads(file.read(_MAX_BYTES))
     except FileNotFoundError:
         raise FormatError(f"{path.parent}: not {called}, it has no {path.name}.") from None
     except OSError as error:

@@ -27,7 +27,7 @@ class CharCNNConfig(Frozen):
     filters: tuple[tuple[int, int], ...] = (
         (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
     )  # fmt: skip
-    """(width, count) of each convolution."""
+    """(width, count) of each convolution, at most 1000."""
     activation: Literal["relu", "tanh"] = "relu"
     n_highway: int = Field(default=2, ge=0, le=1000)
     max_characters: int = Field(default=50, ge=3, le=1000)
@@ -42,8 +42,10 @@ class CharCNNConfig(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> "CharCNNConfig":
-        if not self.filters or min(min(pair) for pair in self.filters) < 1:
-            raise ValueError(f"filters={self.filters}: expected (width, count) pairs from 1 up")
+        if not 0 < len(self.filters) <= 1000 or min(min(pair) for pair in self.filters) < 1:
+            raise ValueError(
+                f"filters={self.filters!s:.80}: expected (width, count) pairs from 1 up"
+            )
         widest = max(width for width, _ in self.filters)
         if widest > self.max_characters:
             raise ValueError(f"filter width {widest} is over max_characters={self.max_characters}")

@@ -25,7 +25,7 @@ class TransformerConfig(Frozen):
     kind: Literal["transformer"] = "transformer"
     dim: int = Field(default=512, ge=2)
     ff_dim: int = Field(default=2048, ge=1)
-    n_layers: int = Field(default=6, ge=1)
+    n_layers: int = Field(default=6, ge=1, le=1000)
     n_heads: int = Field(default=8, ge=1)
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On attention weights, inside the feed-forward and on what each block adds, in training."""

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from elmore.checkpoint.native import save_tensors
 from elmore.files.atomic import atomic_file
 from elmore.models.bilm import BiLM
 from elmore.nn.softmax import AdaptiveSoftmax, Softmax
@@ -38,14 +39,16 @@ _LENGTH = 0.5  # root mean square of a word's own vector: large enough to open t
 
 def write_static_start(
     folder: Path, files: list[Path], config: PretrainConfig, vocabulary: Vocabulary
-) -> None:
-    """Counted once, by one process: all processes of a run must begin with the same numbers."""
+) -> bool:
+    """Counted once, by one process: all processes of a run must begin with the same numbers.
+    Returns whether there was text enough for vectors."""
     torch.manual_seed(config.loop.seed)
     softmax = Softmax(len(vocabulary), config.model.context.dim)
     sentences = (words for path in files for words in read_sentences(path, config.reading))
-    fill_softmax(softmax, vocabulary, sentences, config.loop.seed)
+    enough = fill_softmax(softmax, vocabulary, sentences, config.loop.seed)
     with atomic_file(folder / START) as path:
-        save_file({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
+        save_tensors({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
+    return enough
 
 
 def start_from_counts(model: BiLM, softmax: Softmax | AdaptiveSoftmax, folder: Path) -> None:
@@ -58,8 +61,9 @@ def start_from_counts(model: BiLM, softmax: Softmax | AdaptiveSoftmax, folder: P
 
 def fill_softmax(
     softmax: Softmax, vocabulary: Vocabulary, sentences: Iterable[Words], seed: int
-) -> None:
-    """Fill in biases and rows; words too rare to be counted keep the rows they have."""
+) -> bool:
+    """Fill in biases and rows; words too rare to be counted keep the rows they have, and all do if
+    there is too little text: then it returns False."""
     n_words, dim = softmax.weight.shape
     frequent = min(n_words, _ROWS)
     pairs, counts = count_neighbors(ids_of(sentences, vocabulary), n_words, frequent)
@@ -71,6 +75,7 @@ def fill_softmax(
         softmax.weight.data[:frequent][known] = (vectors / norms[known].mean())[known]
     share = torch.from_numpy((counts + 1) / (counts + 1).sum())
     softmax.bias.data[:, 0] = share.log().to(softmax.bias.dtype)
+    return vectors is not None
 
 
 @torch.no_grad()

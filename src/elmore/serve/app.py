@@ -49,7 +49,7 @@ def create_app(
     app.include_router(routes.router, dependencies=told)
     _add_open_paths(app)
     problems.install(app)
-    app.add_middleware(Guard, config=server.config)
+    app.add_middleware(Guard, config=server.config, memory=server.memory)
     app.add_middleware(Measured, metrics=server.metrics)  # the outer one: refusals count
     return app
 

@@ -13,6 +13,7 @@ from elmore.serve.schemas import Problem, ProblemAnswer
 TYPES = {
     400: "bad_request",
     401: "wrong_key",
+    403: "wrong_site",
     404: "not_found",
     405: "wrong_method",
     408: "too_slow",
@@ -20,6 +21,7 @@ TYPES = {
     422: "invalid",
     429: "busy",
     500: "internal",
+    503: "unavailable",
 }
 
 _UNREADABLE = "The body cannot be read: it is not UTF-8, nested too deep, or has an endless number."
@@ -42,17 +44,19 @@ def too_large(what: str, found: int, most: int) -> RefusedError:
     return RefusedError(413, f"The request has {found:,} {what}; at most {most:,} are taken.")
 
 
-def busy(seconds: int) -> RefusedError:
-    message = f"The queue is full; try again in {seconds} s."
+def busy(seconds: int, problem: str = "The queue is full") -> RefusedError:
+    message = f"{problem}; try again in {seconds} s."
     return RefusedError(429, message, {"Retry-After": str(seconds)})
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The problems of a route in the form of FastAPI's `responses`."""
-    said: dict[int | str, dict[str, Any]] = {s: {"model": ProblemAnswer} for s in statuses}
-    if 429 in said:
-        seconds = {"description": "Seconds.", "schema": {"type": "integer"}}
-        said[429]["headers"] = {"Retry-After": seconds}
+    said: dict[int | str, dict[str, Any]] = {
+        status: {"model": ProblemAnswer} for status in (*statuses, 403, 503)
+    }
+    seconds = {"description": "Seconds.", "schema": {"type": "integer"}}
+    for status in said.keys() & {429, 503}:
+        said[status]["headers"] = {"Retry-After": seconds}
     return said
 
 

@@ -46,7 +46,7 @@ _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _EMBED_CONTENT: dict[str, Any] = {
     "description": f"JSON, or by the Accept header NumPy's bytes: {vectors.NPY} has all sentences "
     f"end to end (layers, words, dim), with {LENGTHS} saying how many words each has; "
-    f"{vectors.NPZ} has an array a sentence, named 0, 1, …",
+    f"{vectors.NPZ} has one array per sentence, named 0, 1, …",
     "content": {vectors.NPY: _BINARY, vectors.NPZ: _BINARY},
 }
 _SENSES: dict[str, Any] = {
@@ -76,18 +76,21 @@ async def embed(
     """A vector of every layer for every word, or one layer's, or a mix of all: γ Σ s_j h_j."""
     n_layers, dim = server.embedder.n_layers, server.embedder.dim
     choice = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma)
+    kept, _ = choice.shape(dim)
     reads = await server.read(asked.sentences)
+    n_words = sum(len(read.words) for read in reads)
+    request.state.hold.add(vectors.held_bytes(n_words, kept, dim))
     found = await server.embed(request, reads)
     layers = await run_in_threadpool(lambda: [choice.select(some) for some in found])
     match media := vectors.media_type(accept):
         case vectors.NPY:
-            kept, _ = choice.shape(dim)
-            pieces = await run_in_threadpool(vectors.npy_pieces, layers, dim, kept)
+            parts = vectors.npy_parts(layers, dim, kept)
         case vectors.NPZ:
-            pieces = await run_in_threadpool(vectors.npz_pieces, layers)
+            parts = vectors.npz_parts(layers)
         case _:
-            pieces = vectors.json_pieces({"model": server.name, "dim": dim}, reads, layers)
+            parts = vectors.json_parts({"model": server.name, "dim": dim}, reads, layers)
     lengths = ",".join(str(len(read.words)) for read in reads)
+    pieces = vectors.gathered(parts)
     return StreamingResponse(pieces, media_type=media, headers={LENGTHS: lengths})
 
 
@@ -107,7 +110,7 @@ async def similarity(request: Request, asked: SimilarityRequest, server: TheServ
 
 @router.post("/v1/embeddings", response_model=OpenAIAnswer, responses=documented(*MODEL_PROBLEMS))
 async def openai_embeddings(request: Request, asked: OpenAIRequest, server: TheServer) -> Response:
-    """One vector a text, the mean over its words and the model's layers, in OpenAI's shape."""
+    """One vector per text: the mean over its words and the model's layers, in OpenAI's shape."""
     if asked.dimensions not in (None, server.embedder.dim):
         dim = server.embedder.dim
         raise ConfigError(f"dimensions is {asked.dimensions}; the model's vectors have {dim}.")

@@ -42,7 +42,7 @@ class Classification(Frozen):
     """Learn from every labeled phrase of the training trees, else from whole sentences alone."""
     phrase_weight: float = Field(default=1.0, ge=0)
     """Of the phrases' mean loss beside that of the sentences."""
-    hidden: int = Field(default=150, ge=1)
+    hidden: int = Field(default=150, ge=1, le=65_536)
     dropout: float = Field(default=0.5, ge=0, lt=1)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Labelled]:

@@ -29,7 +29,7 @@ class Entailment(Frozen):
     share_inputs: ClassVar = False
 
     kind: Literal["entailment"] = "entailment"
-    hidden: int = Field(default=100, ge=1)
+    hidden: int = Field(default=100, ge=1, le=65_536)
     """Units in each direction of both RNNs, and in the last hidden layer."""
     dropout: float = Field(default=0.3, ge=0.0, lt=1.0)
 

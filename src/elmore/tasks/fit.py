@@ -3,6 +3,7 @@ learning rate is halved when nothing improves, and after some more such epochs t
 """
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +13,22 @@ import torch
 
 from elmore.embedder import find_device
 from elmore.errors import InputError
-from elmore.files.atomic import write_text
+from elmore.files.atomic import sweep, write_text, writing
+from elmore.files.lock import Lock
+from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.encoders.source import own_words
-from elmore.tasks.model import TaskModel, build_model, check_pretrained, load_weights
+from elmore.tasks.model import TaskModel, check_pretrained, load_weights, nothing_right
 from elmore.tasks.objective import RATE_DROP, EpochRecorder, Report, TaskObjective
 from elmore.tasks.objective import EpochReport as EpochReport
 from elmore.tasks.recipes import FitConfig as FitConfig
-from elmore.tasks.saved import CONFIG, SavedTask, best_epoch, epochs, read_saved
-from elmore.tasks.task import Score, all_inputs
+from elmore.tasks.saved import CHECKPOINTS, CONFIG, SavedTask, best_epoch, epochs, read_saved
+from elmore.tasks.task import Score, Task, all_inputs
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import PlateauSchedule
 from elmore.train.world import World
+
+_FEWEST = 20  # of fewer examples, many may be equal by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,29 @@ def fit(
     for name, examples in (("train", train), ("dev", dev)):
         if not examples:
             raise InputError(f"There are no {name} examples; expected one at least.")
+    is_new = not output.exists()
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
+    with Lock(output):
+        for folder in (output, output / CHECKPOINTS):
+            sweep(folder)
+        try:
+            return _fit(config, train, dev, output, cache, resume, report, device)
+        finally:
+            if is_new and not (output / CONFIG).exists():
+                shutil.rmtree(output, ignore_errors=True)
+
+
+def _fit(
+    config: FitConfig,
+    train: Sequence[Any],
+    dev: Sequence[Any],
+    output: Path,
+    cache: Path | None,
+    resume: bool,
+    report: Report | None,
+    device: str,
+) -> Fitted:
     torch.manual_seed(config.seed)  # the weights that training begins with
     words = own_words(config.encoder.own, all_inputs(config.task, train))
     saved = SavedTask(
@@ -68,12 +96,13 @@ def fit(
         data=_digest([*train, None, *dev]),
     )  # fmt: skip
     going_on = _is_begun(output, saved, resume)
-    model = build_model(saved, cache=cache).to(find_device(device))
+    encoder = build_encoder(config.encoder, words, cache=cache)
+    pretrained = _sums(encoder)
+    model = TaskModel(config.task, encoder, saved.state).to(find_device(device))
     if going_on:
-        check_pretrained(model, read_saved(output), output)
+        check_pretrained(encoder, read_saved(output), output)
     else:
-        saved = saved.model_copy(update={"fingerprints": model.encoder.fingerprints()})
-        output.mkdir(parents=True, exist_ok=True)
+        saved = saved.model_copy(update={"fingerprints": encoder.fingerprints()})
         write_text(output / CONFIG, saved.model_dump_json(indent=1) + "\n")
     objective = TaskObjective(config, model, train, dev)
     recorder = EpochRecorder(output, objective, report)
@@ -82,14 +111,32 @@ def fit(
         loop.resume()
     asked = all_inputs(config.task, [*train, *dev])
     if not loop.finished:
-        model.encoder.prepare(asked)
+        encoder.prepare(asked)
         loop.run()
     last = recorder.last
     load_weights(model, best_epoch(output)).eval()
-    return Fitted(
-        model, Score(last.figures), last.best_epoch, last.epoch, last.seconds,
-        (*model.encoder.notes(asked), *(f"dev: {note}" for note in model.unseen(dev))),
-    )  # fmt: skip
+    score = Score(last.figures)
+    about_dev = (*model.unseen(dev), *overlap(config.task, train, dev), *nothing_right(score))
+    notes = [*encoder.notes(asked), *encoder.unread(asked), *(f"dev: {n}" for n in about_dev)]
+    if pretrained and pretrained == _sums(encoder):
+        notes.append(
+            f"fine-tuning has changed nothing in {config.encoder.source}: the first epoch trains "
+            f"the task alone, and epoch {last.best_epoch} of {last.epoch} is the best"
+        )
+    return Fitted(model, score, last.best_epoch, last.epoch, last.seconds, tuple(notes))
+
+
+def _sums(encoder: Encoder) -> list[float]:
+    """They tell whether fine-tuned weights have changed."""
+    return [p.detach().double().abs().sum().item() for p in encoder.tuned()]
+
+
+def overlap(task: Task[Any, Any, Any], train: Sequence[Any], other: Sequence[Any]) -> list[str]:
+    """A note if half or more of some examples are training examples."""
+    seen = {tuple(task.inputs(example)) for example in train}
+    n = sum(tuple(task.inputs(example)) in seen for example in other)
+    note = f"{n:,} of {len(other):,} examples are training examples too: the score is too good"
+    return [note] if len(other) >= _FEWEST and 2 * n >= len(other) else []
 
 
 def _loop(config: FitConfig, n_batches: int) -> LoopConfig:

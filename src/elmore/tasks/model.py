@@ -9,10 +9,19 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.checkpoint import check_tensors
 from elmore.embedder import find_device
-from elmore.errors import InputError
+from elmore.errors import FormatError, InputError
 from elmore.tasks.encoded import Encoded, Places, arrange, words_of
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
-from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
+from elmore.tasks.encoders.source import OwnVectors
+from elmore.tasks.saved import (
+    MODEL,
+    SavedTask,
+    best_epoch,
+    check_digests,
+    read_saved,
+    read_shapes,
+    read_tensors,
+)
 from elmore.tasks.task import Head, Score, State, Task, all_inputs
 from elmore.uses.use_vectors import unwatched
 
@@ -42,10 +51,19 @@ class TaskModel(nn.Module):
         """The best epoch of a training. `source` says where the pretrained vectors are now, if
         they have moved."""
         folder = Path(folder)
-        saved = read_saved(folder)
-        model = build_model(saved, source=source, cache=cache).to(find_device(device))
-        check_pretrained(model, saved, folder)
-        return load_weights(model, best_epoch(folder)).eval()
+        saved, best = read_saved(folder), best_epoch(folder)
+        check_digests(best)
+        # The shapes in the file are compared before anything large is built: what the config says
+        # cannot take more memory than the weights themselves.
+        config, shapes = saved.fit.encoder, read_shapes(best / MODEL)
+        config = config.model_copy(update={"source": source or config.source})
+        _compare(lambda: OwnVectors(config.own, saved.words), "encoder.sources.0.", shapes, best)
+        encoder = build_encoder(config, saved.words, cache=cache)
+        check_pretrained(encoder, saved, folder)
+        task = saved.fit.task
+        _compare(lambda: task.head(saved.state, encoder.dims), "head.", shapes, best)
+        model = cls(task, encoder, saved.state).to(find_device(device))
+        return load_weights(model, best).eval()
 
     @property
     def device(self) -> torch.device:
@@ -79,8 +97,8 @@ class TaskModel(nn.Module):
         # what is scored once is often scored again, after each epoch or by each seed
         self.encoder.prepare(all_inputs(self.task, examples))
         score = self.task.score(examples, self.predict(examples, watch))
-        notes = (*score.notes, *self.unseen(examples), *self.cut_words(examples))
-        return Score(score.figures, notes)
+        unlike = (*self.unseen(examples), *self.cut_words(examples), *nothing_right(score))
+        return Score(score.figures, (*score.notes, *unlike))
 
     def cut_words(self, examples: Sequence[Any]) -> tuple[str, ...]:
         """One note for each source of vectors that cannot read every word to its end."""
@@ -100,23 +118,35 @@ class TaskModel(nn.Module):
         return self.state.unseen(self.task.start(examples))
 
 
-def build_model(
-    saved: SavedTask, *, source: str | None = None, cache: Path | None = None
-) -> TaskModel:
-    """With fresh weights."""
-    config = saved.fit.encoder
-    config = config.model_copy(update={"source": source or config.source})
-    encoder = build_encoder(config, saved.words, cache=cache)
-    return TaskModel(saved.fit.task, encoder, saved.state)
+def nothing_right(score: Score) -> list[str]:
+    """A note on a score of exactly 0."""
+    name, value = next(iter(score.figures.items()))
+    return [f"{name} is exactly 0: no prediction is right"] if value == 0 else []
 
 
-def check_pretrained(model: TaskModel, saved: SavedTask, folder: Path) -> None:
+def check_pretrained(encoder: Encoder, saved: SavedTask, folder: Path) -> None:
     """Refuse pretrained vectors that are not those of the training."""
-    if model.encoder.fingerprints() != saved.fingerprints:
+    if encoder.fingerprints() != saved.fingerprints:
         raise InputError(
-            f"{folder}: trained with other pretrained vectors than "
-            f"{model.encoder.config.source!r} holds now; give the ones it was trained with."
+            f"{folder}: trained with other pretrained vectors than {encoder.config.source!r} holds "
+            "now; give the ones it was trained with."
         )
+
+
+def _compare(
+    build: Callable[[], nn.Module], prefix: str, shapes: dict[str, tuple[int, ...]], epoch: Path
+) -> None:
+    """A part of the model, built without memory, with the shapes in the file."""
+    with torch.device("meta"):
+        part = build().state_dict()
+    wanted = {f"{prefix}{name}": tuple(tensor.shape) for name, tensor in part.items()}
+    found = {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise FormatError(
+                f"{epoch / MODEL}: tensor '{name}' has shape {found.get(name, 'none')}, but its "
+                f"config calls for {wanted.get(name, 'none')}."
+            )
 
 
 def load_weights(model: TaskModel, checkpoint: Path) -> TaskModel:

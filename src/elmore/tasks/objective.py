@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from elmore.checkpoint.native import save_tensors
-from elmore.files.atomic import atomic_folder, write_text
+from elmore.errors import FormatError
+from elmore.files.atomic import atomic_folder, sync, write_text
 from elmore.tasks.model import TaskModel, load_weights
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.saved import (
@@ -23,6 +24,8 @@ from elmore.tasks.saved import (
     PROGRESS,
     TRAINING,
     EpochRecord,
+    check_digests,
+    digests,
     epoch_folder,
     epochs,
     read_record,
@@ -68,8 +71,9 @@ class TaskObjective:
             *([Group(tuned, rate=config.fine_tune_rate, decay=False)] if tuned else []),
         ]
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, done: float) -> None:
         """The first step of an epoch draws the order of its examples."""
+        del done
         before, batch = divmod(step - 1, self.n_batches)
         if batch > 0:
             return
@@ -158,29 +162,39 @@ class EpochRecorder:
         return f"Epoch {epoch}: the gradient is NaN or infinite; lower the learning rate (lr)."
 
     def save(self, loop: Loop, states: list[Any]) -> None:
-        """The checkpoint, then the log, then the report. Of older checkpoints the best stays."""
-        record = self.last = self._record(loop.progress)
-        score, config = self.objective.score, self.objective.config
-        newest, best = (epoch_folder(self.folder, n) for n in (record.epoch, record.best_epoch))
+        """The log, then the checkpoint, then the report. If the run is killed after the log was
+        written, resuming removes that line: what a checkpoint has is always in the log."""
+        record, score = self._record(loop.progress), self.objective.score
+        loss = self._loss / self.objective.n_batches
+        if self._log is not None:
+            figures = {f"dev_{name}": value for name, value in score.figures.items()}
+            next_lr = self.objective.config.lr * record.rate
+            rest = {"next_lr": next_lr, "seconds": round(record.seconds, 3)}
+            self._log.write(record.epoch, {"loss": loss, **figures, **rest})
+            sync(self._log.path)
+        newest = epoch_folder(self.folder, record.epoch)
         newest.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(newest) as beside:
             loop.objective.save(beside)
             if not record.finished:
                 save_tensors(self._optimizer_state(loop), beside / TRAINING)
+            record.sha256 = digests(beside)
             text = record.model_dump_json(indent=1) + "\n"
             (beside / PROGRESS).write_text(text, encoding="utf-8")
+        self.last = record
+        self._tidy()
+        self._tell(EpochReport(record.epoch, 1.0, loss, score))
+
+    def _tidy(self) -> None:
+        """Name the best epoch; of older checkpoints only that one stays."""
+        record = self.last
+        newest, best = (epoch_folder(self.folder, n) for n in (record.epoch, record.best_epoch))
         write_text(self.folder / BEST, f"{best.name}\n")
         for old in epochs(self.folder):
             if old not in (newest, best):
                 shutil.rmtree(old)
             elif record.finished:
                 (old / TRAINING).unlink(missing_ok=True)
-        loss = self._loss / self.objective.n_batches
-        if self._log is not None:
-            figures = {f"dev_{name}": value for name, value in score.figures.items()}
-            rest = {"next_lr": config.lr * record.rate, "seconds": round(record.seconds, 3)}
-            self._log.write(record.epoch, {"loss": loss, **figures, **rest})
-        self._tell(EpochReport(record.epoch, 1.0, loss, score))
 
     def _record(self, progress: Progress) -> EpochRecord:
         n = self.objective.n_batches
@@ -199,8 +213,8 @@ class EpochRecorder:
     def resume(self, loop: Loop) -> Progress:
         newest, n = epochs(self.folder)[-1], self.objective.n_batches
         record = self.last = read_record(newest)
-        # it may have been killed between the two
-        write_text(self.folder / BEST, f"{epoch_folder(self.folder, record.best_epoch).name}\n")
+        check_digests(newest)
+        self._tidy()  # it may have been killed in the middle of that
         if not record.finished:
             load_weights(self.objective.model, newest)
             self._restore_optimizer(loop, read_tensors(newest / TRAINING))
@@ -226,6 +240,8 @@ class EpochRecorder:
         (adam,) = loop.optimizers
         parameters = dict(self.objective.model.named_parameters())
         for name, value in tensors.items():
-            parameter, key = name.split(" ")
-            known = parameters[parameter]
+            parameter, _, key = name.partition(" ")
+            known = parameters.get(parameter)
+            if known is None or value.shape != (() if key == "step" else known.shape):
+                raise FormatError(f"{self.folder}: {TRAINING} has {name!r}, which does not fit.")
             adam.state[known][key] = value if key == "step" else value.to(known.device)

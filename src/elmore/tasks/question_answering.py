@@ -43,12 +43,12 @@ class QuestionAnswering(Frozen):
     share_inputs: ClassVar = False
 
     kind: Literal["question_answering"] = "question_answering"
-    hidden: int = Field(default=64, ge=1)
+    hidden: int = Field(default=64, ge=1, le=65_536)
     """Of each direction of the RNNs."""
     dropout: float = Field(default=0.3, ge=0.0, lt=1.0)
-    max_words: int = Field(default=800, ge=1)
+    max_words: int = Field(default=800, ge=1, le=1_000_000)
     """Of a paragraph; later words are not read, and the paragraphs this affects are counted."""
-    max_answer_words: int = Field(default=20, ge=1)
+    max_answer_words: int = Field(default=20, ge=1, le=10_000)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Question]:
         corpus = read_squad(path, max_words=self.max_words)

@@ -28,9 +28,9 @@ class FitConfig(Frozen):
 
     task: AnyTask
     encoder: EncoderConfig = EncoderConfig()
-    epochs: int = Field(default=30, ge=1)
+    epochs: int = Field(default=30, ge=1, le=10**6)
     """At most: `patience` may end training earlier."""
-    batch: int = Field(default=32, ge=1)
+    batch: int = Field(default=32, ge=1, le=10**6)
     """Examples per step."""
     lr: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)

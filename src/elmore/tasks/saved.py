@@ -7,11 +7,14 @@ run/
   log.jsonl          figures of every epoch
 """
 
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -20,9 +23,12 @@ from elmore.errors import FormatError
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Labels
 
+T = TypeVar("T")
+
 CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
 MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
 FORMAT, VERSION = "elmore task", 2
+_MOST_BYTES = 1 << 28  # of a JSON file; it has the words of the training set
 
 # What tensors were called in folders of version 1.
 RENAMED = {".elmo.bilm.": ".trainable.model.", "encoder.parts.": "encoder.sources."}
@@ -54,25 +60,27 @@ class SavedTask(Frozen):
 class EpochRecord(BaseModel):
     """progress.json: the state of a training after an epoch."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    epoch: int = 0
-    best_epoch: int = 0
+    epoch: int = Field(default=0, ge=0, le=10**9)
+    best_epoch: int = Field(default=0, ge=0, le=10**9)
     figures: dict[str, float] = {}
     """Of the dev set, at the best epoch."""
-    bad: int = 0
+    bad: int = Field(default=0, ge=0)
     """Epochs since the best."""
-    rate: float = 1.0
+    rate: float = Field(default=1.0, gt=0, le=1)
     """What the learning rate is multiplied by."""
-    seconds: float = 0.0
+    seconds: float = Field(default=0.0, ge=0)
     finished: bool = False
+    sha256: dict[str, str] = {}
+    """Of the epoch's other files; epochs of older versions have none."""
 
 
 def read_saved(folder: Path) -> SavedTask:
     path = folder / CONFIG
     if not path.is_file():
         raise FormatError(f"{path}: no such file; expected a folder that a training has made.")
-    saved = load_json(path, SavedTask)
+    saved = load_json(small(path), SavedTask)
     if (saved.format, saved.version) != (FORMAT, VERSION):
         raise FormatError(
             f"{path}: format {saved.format!r} version {saved.version}; this elmore reads "
@@ -82,7 +90,20 @@ def read_saved(folder: Path) -> SavedTask:
 
 
 def read_record(epoch: Path) -> EpochRecord:
-    return load_json(epoch / PROGRESS, EpochRecord)
+    record = load_json(small(epoch / PROGRESS), EpochRecord)
+    named = epoch_folder(epoch.parent.parent, record.epoch) == epoch
+    if not named or not record.figures or not 1 <= record.best_epoch <= record.epoch:
+        raise FormatError(f"{epoch / PROGRESS}: not the record of an epoch; remove {epoch}.")
+    return record
+
+
+def small(path: Path) -> Path:
+    """A file that may be read at once: a link to a device, for instance, has no end."""
+    if path.exists() and not path.is_file():
+        raise FormatError(f"{path}: not a file.")
+    if path.exists() and path.stat().st_size > _MOST_BYTES:
+        raise FormatError(f"{path}: over {_MOST_BYTES:,} bytes; expected a small JSON file.")
+    return path
 
 
 def epochs(folder: Path) -> list[Path]:
@@ -95,7 +116,7 @@ def best_epoch(folder: Path) -> Path:
     best = folder / BEST
     if not best.is_file():
         raise FormatError(f"{folder}: no epoch is finished yet; train it first.")
-    name = best.read_bytes().decode("utf-8", "replace").strip()
+    name = small(best).read_bytes().decode("utf-8", "replace").strip()
     if name not in {path.name for path in epochs(folder)}:
         raise FormatError(f"{best}: names {name[:40]!r}, which is no epoch of this run.")
     return folder / CHECKPOINTS / name
@@ -105,13 +126,52 @@ def epoch_folder(folder: Path, epoch: int) -> Path:
     return folder / CHECKPOINTS / f"epoch-{epoch:03d}"
 
 
+def digests(epoch: Path) -> dict[str, str]:
+    """Of the files with weights."""
+    found = {}
+    for path in sorted(epoch.glob("*.safetensors")):
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def check_digests(epoch: Path) -> None:
+    """Refuse weights that are not those that the training wrote."""
+    expected = read_record(epoch).sha256
+    for name, digest in digests(epoch).items():
+        if expected.get(name, digest) != digest:
+            raise FormatError(f"{epoch / name}: damaged: its checksum differs; train again.")
+
+
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """From the header alone, by their names of today; all must be float32."""
+    with _opened(path) as file:
+        slices = {name: file.get_slice(name) for name in list(file.keys())}
+        for name, found in slices.items():
+            if (kind := found.get_dtype()) != "F32":
+                raise FormatError(f"{path}: tensor '{name}' is {kind}; expected F32.")
+        return _renamed({name: tuple(found.get_shape()) for name, found in slices.items()})
+
+
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """By their names of today."""
+    with _opened(path) as file:
+        tensors = {name: torch.clone(file.get_tensor(name)) for name in list(file.keys())}
+    return _renamed(tensors)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a file")
         with safe_open(path, framework="pt") as file:
-            tensors = {name: torch.clone(file.get_tensor(name)) for name in list(file.keys())}
+            yield file
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
+
+
+def _renamed(tensors: Mapping[str, T]) -> dict[str, T]:
     for old, new in RENAMED.items():
-        tensors = {name.replace(old, new, 1): tensor for name, tensor in tensors.items()}
-    return tensors
+        tensors = {name.replace(old, new, 1): found for name, found in tensors.items()}
+    return dict(tensors)

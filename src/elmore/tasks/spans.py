@@ -5,6 +5,9 @@ only BIO and BIOES are written.
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 Encoding = Literal["bioes", "bio"]
 OUTSIDE = "O"
 
@@ -61,16 +64,13 @@ def span_labels(kinds: Sequence[str], encoding: Encoding) -> list[str]:
     return [OUTSIDE, *(f"{prefix}-{kind}" for kind in kinds for prefix in prefixes)]
 
 
-def may_follow(before: str, after: str, encoding: Encoding) -> bool:
-    """Whether one tag may come before another; the end of a sentence counts as outside."""
-    is_open = before[0] in "BI"
-    if after[0] in "IE":
-        return is_open and before[2:] == after[2:]
-    return not (is_open and encoding == "bioes")
-
-
-def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> list[list[bool]]:
+def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> NDArray[np.bool_]:
     """For a CRF over K labels: what may follow what, (K + 1, K + 1). The last row and column are
     the sentence's beginning and end, which are outside of any span."""
     names = [*labels, OUTSIDE]
-    return [[may_follow(before, after, encoding) for after in names] for before in names]
+    kinds = {name[2:]: i for i, name in enumerate(names)}
+    kind = np.array([kinds[name[2:]] for name in names])
+    is_open = np.array([name[0] in "BI" for name in names])[:, None]
+    goes_on = np.array([name[0] in "IE" for name in names])
+    ended = ~is_open if encoding == "bioes" else np.ones_like(is_open)
+    return np.where(goes_on, is_open & (kind[:, None] == kind), ended)

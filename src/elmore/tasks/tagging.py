@@ -39,8 +39,8 @@ class ColumnsLayout(Frozen):
     """CoNLL's columns, split by white space."""
 
     kind: Literal["columns"] = "columns"
-    word: int = 0
-    tag: int = -1
+    word: int = Field(default=0, ge=-1000, le=1000)
+    tag: int = Field(default=-1, ge=-1000, le=1000)
     """Columns count from 0, or from the end if negative."""
 
     def read(self, path: Path) -> Iterator[TaggedSentence]:
@@ -68,8 +68,8 @@ class Tagging(Frozen):
     """Whether tags stand for spans; else each tag is a label by itself."""
     encoding: Encoding = "bioes"
     """How spans are written as tags for training, whatever the file has."""
-    hidden: int = Field(default=200, ge=1)
-    n_layers: int = Field(default=1, ge=1)
+    hidden: int = Field(default=200, ge=1, le=65_536)
+    n_layers: int = Field(default=1, ge=1, le=100)
     dropout: float = Field(default=0.5, ge=0, lt=1)
     late_after: int | None = Field(default=None, ge=1)
     """Late vectors are joined to the output of this layer (TagLM: 1 of 2); null: of the last."""

@@ -6,8 +6,9 @@ vectors. `fit` and `TaskModel` use nothing more than what is here.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
@@ -44,7 +45,7 @@ class Labels(State):
     """The labels of the training examples in a fixed order; a task without labels has none."""
 
     kind: Literal["labels"] = "labels"
-    labels: tuple[str, ...] = ()
+    labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=10_000)
 
     def unseen(self, later: Self) -> tuple[str, ...]:
         unseen = [label for label in later.labels if label not in self.labels]

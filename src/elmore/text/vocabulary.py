@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from elmore.errors import FormatError
+from elmore.small_files import open_small
 from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, IntArray, Speller
 
 VOCABULARY = "vocab.txt"
 UNKNOWN = "<UNK>"
 MARKS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 
+_MAX_BYTES, _MAX_LINES = 1 << 28, 1 << 23
 _NOT_A_WORD = "!!!MAXTERMID"  # a bookkeeping line in old vocabulary files
 _ALLENNLP_UNKNOWN = "@@UNKNOWN@@"
 
@@ -89,15 +91,15 @@ def text_lines(path: Path) -> Iterator[str]:
     """The lines of a model's UTF-8 text file, without line ends."""
     number = 1
     try:
-        with path.open("rb") as file:
+        with open_small(path, _MAX_BYTES) as file:
             for number, line in enumerate(file, start=1):
+                if number > _MAX_LINES:
+                    raise FormatError(f"{path}: over {_MAX_LINES:,} lines; expected one per word.")
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise FormatError(
             f"{path}, line {number}: not UTF-8 ({error.reason}); save it as UTF-8."
         ) from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def _first_repeat(words: Iterable[str]) -> str:

@@ -135,6 +135,11 @@ class Encoder(nn.Module):
         words = {word for item in inputs for word in words_of(item)}
         return tuple(note for source in self.sources for note in source.notes(words))
 
+    def unread(self, inputs: Iterable[Input]) -> tuple[str, ...]:
+        """Notes on sources that cannot tell most of the words apart."""
+        words = sorted({word for item in inputs for word in words_of(item)})
+        return tuple(note for source in self.sources for note in source.unread(words))
+
 
 def build_encoder(
     config: EncoderConfig, words: Sequence[str], *, cache: Path | None = None

@@ -5,12 +5,13 @@ learned weights.
 
 # B inputs, T words in the longest, n words of a sentence, L layers, D vector dim
 import time
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -28,6 +29,7 @@ from elmore.text.reader import Pair
 
 Join = Literal["input", "both", "late"]
 _WAIT_SECONDS = 1.0
+_SAMPLE, _FEWEST = 200, 20  # words that show whether a model can read a text
 
 
 class MixedLayers(VectorSource):
@@ -46,6 +48,18 @@ class MixedLayers(VectorSource):
             for mix in (self.input_mix, self.late_mix)
         ]
         return SourceOutput(*mixed)
+
+    def unread(self, words: Sequence[str]) -> list[str]:
+        """Of some of the words, each alone, by the lowest layer."""
+        some = words[:: len(words) // _SAMPLE + 1]
+        vectors = self.lowest(some) if len(some) >= _FEWEST else []
+        most = max(Counter(vector.tobytes() for vector in vectors).values(), default=0)
+        note = f"{self.name} has one vector for {most} of {len(some)} different words: can it read"
+        return [f"{note} this text?"] if 2 * most > len(some) else []
+
+    def lowest(self, words: Sequence[str]) -> list[NDArray[np.float32]]:
+        """The lowest layer (D,) of each word alone; empty where the model is not known."""
+        raise NotImplementedError
 
     def mixes(self) -> dict[Place, ScalarMix]:
         places: dict[Place, ScalarMix | None] = {"input": self.input_mix, "late": self.late_mix}
@@ -158,12 +172,18 @@ class FrozenLayers(MixedLayers):
         """`embedder` is the model behind the layers, where it is known."""
         super().__init__(name, join, kept.n_layers, kept.dim, l2=l2)
         self.kept, self.fingerprint, self.n_frozen = kept, kept.fingerprint, None
+        self.embedder = embedder
         if embedder is not None:
             self.n_frozen = sum(p.numel() for p in embedder.model.parameters())
             self.reader = embedder.reader
 
     def prepare(self, inputs: Iterable[Input]) -> None:
         self.kept.prepare(inputs)
+
+    def lowest(self, words: Sequence[str]) -> list[NDArray[np.float32]]:
+        if self.embedder is None:
+            return []
+        return [found.layers[0, 0] for found in self.embedder.embed([[word] for word in words])]
 
     def forward(self, batch: Batch) -> SourceOutput:
         states = self.kept.batch(batch.inputs)
@@ -187,6 +207,12 @@ class TunedLayers(MixedLayers):
         for depth, floor in enumerate(self.floors, start=1):
             for parameter in floor:
                 parameter.requires_grad_(depth < epoch)
+
+    @torch.no_grad()
+    def lowest(self, words: Sequence[str]) -> list[NDArray[np.float32]]:
+        return list(
+            self.trainable.layers([(word,) for word in words]).layers[0, :, 0].cpu().numpy()
+        )
 
     def tuned(self) -> list[nn.Parameter]:
         return [*self.trainable.model.parameters()]

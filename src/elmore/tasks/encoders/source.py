@@ -106,6 +106,10 @@ class VectorSource(nn.Module):
     def notes(self, words: Iterable[str]) -> list[str]:
         return [] if self.reader is None else cut_words(self.name, self.reader, words)
 
+    def unread(self, words: Sequence[str]) -> list[str]:
+        """A note if most of these words, which all differ, have one and the same vector."""
+        return []
+
 
 def cut_words(name: str, reader: Reader, words: Iterable[str]) -> list[str]:
     """A note on the words that are longer than `name` reads; empty if there are none."""
@@ -121,11 +125,13 @@ def cut_words(name: str, reader: Reader, words: Iterable[str]) -> list[str]:
 class OwnConfig(Frozen):
     """Vectors that are trained with the task: of words, and of their spelling."""
 
-    word_dim: int = Field(default=50, ge=1)
+    word_dim: int = Field(default=50, ge=1, le=65_536)
     min_count: int = Field(default=2, ge=1)
     """Words seen less often in the training set share the vector of unknown words."""
-    char_dim: int = Field(default=16, ge=1)
-    filters: tuple[tuple[int, int], ...] = ((2, 20), (3, 40), (4, 20))
+    char_dim: int = Field(default=16, ge=1, le=65_536)
+    filters: tuple[tuple[int, int], ...] = Field(
+        default=((2, 20), (3, 40), (4, 20)), max_length=100
+    )
     max_characters: int = Field(default=50, ge=3)
     """Longer words are cut, here as in a biLM; the marks for begin and end count as two."""
 
@@ -208,6 +214,11 @@ class StaticWords(VectorSource):
             rows = _rows(batch.words, self.rows, batch.index.device)
             vectors = vectors + self.correction(rows)
         return SourceOutput(F.embedding(batch.index, vectors))
+
+    def unread(self, words: Sequence[str]) -> list[str]:
+        n = sum(self.static.row(word) is None for word in words)
+        note = f"{self.name} has no vector for {n:,} of {len(words):,} different words"
+        return [note] if 2 * n > len(words) else []
 
 
 def _rows(words: list[str], rows: dict[str, int], device: torch.device) -> Tensor:
