@@ -6,6 +6,10 @@ class ElmoreError(Exception):
     """Something the user can mend; never a bug in the library."""
 
 
+class ElmoreWarning(UserWarning):
+    """Probably not what was meant; the command line prints it in one line."""
+
+
 class InputError(ElmoreError):
     """The text or data given does not have the promised form."""
 

@@ -12,21 +12,24 @@ COMMANDS = {
     "demo": "--json --model --plot --word",
     "embed": (
         "input output --batch-sentences --batch-words --device --errors --forget-sentences "
-        "--format --layers --model --options --precision --quiet --resume --stateful "
-        "--tokenize --use-sentence-keys"
+        "--as-is --format --layers --lines --model --options --precision --quiet --resume "
+        "--stateful --tokenize --use-sentence-keys"
     ),
     "pretrain": (
-        "corpus --epochs --errors --from --minutes --no-resume --output --quiet --recipe "
-        "--resume --set --steps --tokenize --valid --vocabulary"
+        "corpus --as-is --epochs --errors --from --lines --minutes --no-resume --output --quiet "
+        "--recipe --resume --set --steps --tokenize --valid --vocabulary"
     ),
-    "evaluate": "source text --carry-state --errors --options --per-sentence --tokenize",
+    "evaluate": (
+        "source text --as-is --carry-state --errors --lines --options --per-sentence --tokenize"
+    ),
     "convert": "source target --options",
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
         "--seeds --set --test --train"
     ),
     "index": (
-        "corpus --device --errors --keep --model --options --output --precision --quiet "
+        "corpus --as-is --device --errors --keep --lines --model --options --output --precision "
+        "--quiet "
         "--tokenize --uses --vectors --words"
     ),
     "neighbors": "folder sentence --all-words --layer --model --word -k",
@@ -37,14 +40,15 @@ COMMANDS = {
         "--options --port --precision --queue-words --quiet"
     ),
     "store fill": (
-        "folder text --device --errors --gamma --keep --model --options --precision --quiet "
+        "folder text --as-is --device --errors --gamma --keep --lines --model --options "
+        "--precision --quiet "
         "--tokenize"
     ),
     "store info": "folder",
     "store verify": "folder",
     "store export": "folder target --quiet",
     "store merge": "sources target --quiet",
-    "store plan": "text --errors --model --options --tokenize",
+    "store plan": "text --as-is --errors --lines --model --options --tokenize",
     "task train": (
         "name --cache --dev --encoder --epochs --fine-tune --output --quiet --resume --seed "
         "--set --train"

@@ -1,19 +1,20 @@
 """`elmore evaluate`: the perplexity of a text under a model, both directions."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from elmore.cli.options import BadBytes, Errors, OptionsFile, TokenizeText
+from elmore.cli.options import AsIs, BadBytes, Errors, LinesAre, OptionsFile, SentenceFile, Tokenize
 
 
 def evaluate(
     source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
-    text: Annotated[Path, typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")],
+    text: SentenceFile,
     options: OptionsFile = None,
-    tokenize: TokenizeText = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     carry_state: Annotated[
         bool,
@@ -30,13 +31,16 @@ def evaluate(
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles
+    from elmore.files.text_file import find_files
     from elmore.pretrain.evaluate import evaluate as score
     from elmore.pretrain.evaluate import language_model, perplexity, summarize
 
     if carry_state and per_sentence:
         raise ConfigError("--carry-state and --per-sentence cannot be used together.")
+    paths = find_files([text], read_once=True)
     checkpoint = load(source, options=options, heads=True)
-    sentences = SentenceFiles([text], tokenize, errors.value, split_lines=True)
+    kind = "auto" if lines is None else lines.value
+    sentences = SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is)
     if per_sentence:
         for found in score(checkpoint, sentences, source):
             row = {"forward": found.forward, "backward": found.backward, "unknown": found.unknown}

@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.options import (
+    AsIs,
     BadBytes,
+    Corpus,
     Device,
     Errors,
+    LinesAre,
     Model,
     OptionsFile,
     Precision,
     Quiet,
     RunPrecision,
-    TokenizeLines,
+    Tokenize,
     VectorPrecision,
 )
 from elmore.cli.progress import Bar
-from elmore.errors import InputError
-from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
     from elmore.search.corpus_embedding import BuildProgress
 
 
 def index(
-    corpus: Annotated[
-        list[Path], typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")
-    ],
+    corpus: Corpus,
     model: Model,
     output: Annotated[Path, typer.Option(help="A new folder, or one to continue.")],
     options: OptionsFile = None,
@@ -43,19 +42,23 @@ def index(
     vectors: Annotated[
         VectorPrecision, typer.Option(help="Precision of the stored vectors.")
     ] = VectorPrecision.INT8,
-    tokenize: TokenizeLines = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
     precision: RunPrecision = Precision.FLOAT32,
     quiet: Quiet = False,
 ) -> None:
     """Index the uses of the words of a corpus. If stopped, run it again to continue."""
-    _check_files(corpus)
     from elmore.embedder import Embedder
     from elmore.files.sentence_files import SentenceFiles
+    from elmore.files.text_file import find_files
     from elmore.search.index import Index
     from elmore.search.manifest import ModelSource
 
+    kind = "auto" if lines is None else lines.value
+    text = SentenceFiles(find_files(corpus), tokenize, errors.value, lines=kind, as_is=as_is)
     embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
     last: list[BuildProgress] = []
     with Bar(quiet) as bar:
@@ -66,7 +69,7 @@ def index(
             bar.update(now.read, total, description=now.stage, figures=f"{now.uses:,} uses")
 
         made = Index.build(
-            SentenceFiles(corpus, tokenize, errors.value),
+            text,
             embedder,
             output,
             keep=keep,
@@ -88,11 +91,3 @@ def index(
             f"{last[0].seconds:.1f} s",
             file=sys.stderr,
         )
-
-
-def _check_files(corpus: list[Path]) -> None:
-    for path in corpus:
-        if str(path) == STDIN:
-            raise InputError("The corpus is read twice; give files, not -.")
-        if not path.is_file():
-            raise InputError(f"{path}: no such file.")

@@ -2,11 +2,15 @@
 in one line. Nothing here imports torch; each verb does when it runs.
 """
 
+import codecs
+import json
 import os
 import signal
 import sys
 import traceback
-from typing import Annotated
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -24,10 +28,11 @@ from elmore.cli.senses import senses
 from elmore.cli.serve import serve
 from elmore.cli.store import store
 from elmore.cli.task import task
-from elmore.errors import ElmoreError
+from elmore.errors import ElmoreError, ElmoreWarning
 
 DEBUG = "--debug"
 FAILED = 2
+_ESCAPE = "elmore-escape"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 for verb in (
@@ -72,14 +77,53 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
+    _prepare_streams()
     try:
-        code = _run(given or ["--help"])
+        with warnings.catch_warnings():
+            warnings.showwarning = _Warned(warnings.showwarning)
+            code = _run(given or ["--help"])
         sys.stdout.flush()
         return code
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
         return _explain(error, quiet=debug)
+
+
+def _prepare_streams() -> None:
+    """Characters that a terminal or a pipe cannot show are written as JSON writes them, \\u82f9.
+    What is printed to a closed stream (`>&-`) is lost; `embed` to standard output says so."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=_ESCAPE)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPE, _escaped)
+
+
+class _Warned:
+    """Shows elmore's own warnings in one line, each once; under torchrun one process speaks."""
+
+    def __init__(self, others: Any):
+        self._others, self._seen = others, set[str]()
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    ) -> None:
+        line = " ".join(str(message).split())
+        if not issubclass(category, ElmoreWarning):
+            self._others(message, category, *where, **more)
+        elif line not in self._seen and os.environ.get("RANK", "0") == "0":
+            self._seen.add(line)
+            print(f"elmore: warning: {line}", file=sys.stderr, flush=True)
 
 
 def _run(arguments: list[str]) -> int:

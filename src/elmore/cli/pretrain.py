@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import Errors, Quiet, Settings, TokenizeText
+from elmore.cli.options import AsIs, Corpus, Errors, LinesAre, Quiet, Settings, Tokenize
 from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    corpus: Annotated[
-        list[str], typer.Argument(help="Files or globs, one sentence per line; .gz, .xz, .zst too.")
-    ],
+    corpus: Corpus,
     output: Annotated[
         Path, typer.Option(help="The folder of the run; it can be loaded as a model at any time.")
     ],
@@ -38,7 +36,9 @@ def pretrain(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --output.")] = False,
     settings: Settings = None,
-    tokenize: TokenizeText = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: Annotated[
         Errors | None, typer.Option(help="For bytes that are not UTF-8; default: the recipe's.")
     ] = None,
@@ -50,7 +50,11 @@ def pretrain(
     """Train a biLM on a corpus. Ctrl-C saves; --resume continues with the same bits."""
     from elmore.pretrain.run import pretrain as run
 
-    config = _config(recipe, settings or [], tokenize, errors, steps, epochs, minutes)
+    reading = ["reading.tokenize=true"] if tokenize else []
+    reading += [] if lines is None else [f'reading.lines="{lines.value}"']
+    reading += ["reading.as_is=true"] if as_is else []
+    reading += [] if errors is None else [f'reading.errors="{errors.value}"']
+    config = _config(recipe, [*(settings or []), *reading], steps, epochs, minutes)
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all
     with Bar(quiet, transient=False) as bar:
         bar.update(description="counting")
@@ -78,9 +82,7 @@ def pretrain(
 
 def _config(
     recipe: str,
-    settings: list[str],
-    tokenize: bool,
-    errors: Errors | None,
+    changes: list[str],
     steps: int | None,
     epochs: float | None,
     minutes: float | None,
@@ -89,9 +91,6 @@ def _config(
     from elmore.config import override
     from elmore.pretrain.recipes import find_recipe
 
-    changes = list(settings)
-    changes += [] if errors is None else [f'reading.errors="{errors.value}"']
-    changes += ["reading.tokenize=true"] if tokenize else []
     ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
     if any(end is not None for end in ends.values()):
         changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]

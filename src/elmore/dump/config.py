@@ -2,6 +2,7 @@
 a model are found here, before a model is loaded.
 """
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from elmore.embedder import BATCH_WORDS
 from elmore.embedding import is_layer_choice
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import writing
+from elmore.files.sentence_files import Lines
 
 Format = Literal["hdf5", "npz", "jsonl"]
 
@@ -35,6 +37,9 @@ class DumpConfig(Frozen):
     use_sentence_keys: bool = False
     tokenize: bool = False
     """Lines are raw text; otherwise words are separated by white space."""
+    lines: Lines = "sentence"
+    """How the text was split, if it was by `SentenceFiles`; a resumed run must be split alike."""
+    longest: int | None = None
     resume: bool = False
     part_seconds: float = 60.0
     """How often an HDF5 run finishes a part, which is kept if the run stops."""
@@ -91,6 +96,8 @@ def partial_folder(target: Path) -> Path:
 def check_target(target: Path, config: DumpConfig) -> None:
     """Raise an error for a target that exists or cannot be written."""
     if str(target) == STDOUT:
+        if sys.__stdout__ is None:
+            raise InputError("-: standard output is closed; give the name of a file.")
         return
     if target.is_dir():
         raise InputError(f"{target} is a folder; expected the name of a file to write.")

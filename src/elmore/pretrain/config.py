@@ -1,6 +1,6 @@
 """All settings of a pretraining run, and what run.json keeps of it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -72,3 +72,13 @@ class Run(Frozen):
     sentences: int
     words: int
     """In the corpus."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_as_it_was_started(cls, values: Any) -> Any:
+        """Runs older than these settings neither joined wrapped lines nor cut long sentences."""
+        match values:
+            case {"config": {"reading": {**reading} as old}} if "lines" not in reading:
+                new = {**old, "lines": "paragraph", "longest": None}
+                return {**values, "config": {**values["config"], "reading": new}}
+        return values

@@ -1,14 +1,12 @@
 """One pass over a corpus before the first step: how often each word occurs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from elmore.errors import InputError
 from elmore.pretrain.sentences import ReadingConfig, read_sentences
-from elmore.text.tokenize import has_unspaced
 
 _COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
@@ -30,7 +28,7 @@ def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | 
     counts: Counter[str] = Counter()
     n_sentences = n_words = 0
     for path in files:
-        for words in read_sentences(path, reading):
+        for words in read_sentences(path, reading, check=True):
             counts.update(words)
             n_sentences, n_words = n_sentences + 1, n_words + len(words)
             if counting is not None and n_sentences % 10_000 == 0:
@@ -40,15 +38,4 @@ def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | 
     if not n_sentences:
         names = ", ".join(str(path) for path in files[:3])
         raise InputError(f"{names}: no sentence found; expected one per line.")
-    if n_words < 2 * n_sentences and _unspaced(counts):
-        raise InputError(
-            f"{files[0]}: text without spaces, of which {n_words:,} words in {n_sentences:,} lines "
-            "would be made; split it into words, or add --tokenize (for Chinese: extra zh)."
-        )
     return Counts(counts, n_sentences, n_words)
-
-
-def _unspaced(counts: Iterable[str]) -> bool:
-    """Most words have a character of a script that is written without spaces, and more."""
-    words = list(islice(counts, 1000))
-    return 2 * sum(len(word) > 4 and has_unspaced(word) for word in words) > len(words)

@@ -177,6 +177,8 @@ def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
     free |= {"log_steps", "checkpoint_minutes", "valid_steps", "keep"}
     for values in (old, new):
         values.pop("epochs")
+        for name in ("lines", "longest", "as_is"):  # of the run, whatever is the default now
+            values["reading"].pop(name)
         values["loop"] = {k: v for k, v in values["loop"].items() if k not in free}
     if old != new:
         name = _first_difference(old, new)
@@ -184,7 +186,8 @@ def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
             f"{output / RUN}: {name} differs from what is asked for now; a run is resumed with "
             "the config it was started with (only its length may change)."
         )
-    return run.model_copy(update={"config": config})
+    reading = run.config.reading
+    return run.model_copy(update={"config": config.model_copy(update={"reading": reading})})
 
 
 def _first_difference(old: Any, new: Any, path: str = "") -> str:

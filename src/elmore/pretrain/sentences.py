@@ -13,7 +13,7 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.errors import InputError
-from elmore.files.sentence_files import SentenceFiles
+from elmore.files.sentence_files import LONGEST, Lines, SentenceFiles
 from elmore.files.text_file import Errors
 
 Words = list[str]
@@ -25,6 +25,12 @@ class ReadingConfig(Frozen):
 
     tokenize: bool = False
     """Lines are raw text, to be split into sentences and words; else one sentence per line."""
+    lines: Lines = "auto"
+    """With `tokenize`: what a line is."""
+    longest: int | None = Field(default=LONGEST, ge=1)
+    """Words of a sentence; longer ones are cut."""
+    as_is: bool = False
+    """Do not ask whether words separated by spaces are raw text."""
     errors: Errors = "strict"
     block: int = Field(default=1, ge=1)
     """Consecutive sentences that stay together in the order of the text."""
@@ -43,9 +49,13 @@ class Position:
     block: int = 0
 
 
-def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:
-    """The sentences of one file; blank lines are skipped."""
-    return iter(SentenceFiles([path], config.tokenize, config.errors, split_lines=True))
+def read_sentences(path: Path, config: ReadingConfig, *, check: bool = False) -> Iterator[Words]:
+    """The sentences of one file; blank lines are skipped. `check` refuses raw text."""
+    as_is = config.as_is or not check
+    files = SentenceFiles(
+        [path], config.tokenize, config.errors, config.lines, as_is, longest=config.longest
+    )
+    return iter(files)
 
 
 class SentenceStream:

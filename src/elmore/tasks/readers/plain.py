@@ -13,7 +13,8 @@ E = TypeVar("E")
 
 def read_plain_sentences(path: Path, example: Callable[[Words], E]) -> Corpus[E]:
     """One example per line, and a note on the blank lines."""
-    lines = [tuple(words) for words in SentenceFiles([path], tokenize=True, keep_blank=True)]
+    text = SentenceFiles([path], tokenize=True, lines="sentence", keep_blank=True)
+    lines = [tuple(words) for words in text]
     examples = [example(words) for words in lines if words]
     if not examples:
         raise InputError(f"{path}: no words found; expected text, one sentence per line.")
