@@ -176,7 +176,7 @@ def test_a_very_long_line_is_read_in_bounded_memory(
     tmp_path: Path, unit: str, n_words: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sentence_files, "_LONGEST_LINE", 1 << 14)
-    times = 500_000 // len(unit)
+    times = 1_000_000 // len(unit)
     path = write(tmp_path, unit * times)
     tracemalloc.start()
     try:
@@ -187,4 +187,4 @@ def test_a_very_long_line_is_read_in_bounded_memory(
     finally:
         tracemalloc.stop()
     assert found == n_words * times
-    assert peak < 4_000_000  # the line itself, and not all of its words
+    assert peak < 8_000_000  # the line itself, and not all of its words
