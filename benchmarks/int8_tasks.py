@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 
 from elmore.embedder import Embedder
-from elmore.tasks.encoders.kept_layers import LayersInMemory
-from elmore.tasks.encoders.layer_sources import FrozenLayers
+from elmore.tasks.encoders.layer_sources import FrozenLayers, LayersInMemory
 from elmore.tasks.fit import fit
 from elmore.tasks.recipes import find_task
 

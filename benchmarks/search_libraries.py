@@ -229,7 +229,7 @@ def of_faiss(
 ) -> tuple[Callable[[], None], Callable[[], Search]]:
     """elmore's own segment in int8, its approximate index, and its search through both."""
     from elmore.search import approximate as own
-    from elmore.search.nearest import nearest
+    from elmore.search.index_snapshot import nearest
     from elmore.search.segment import Segment, Table, write_segment
     from elmore.search.vector_space import Query, equal_mix
     from elmore.store.precision import Codec

@@ -31,9 +31,8 @@ from elmore.embedder import Embedder
 from elmore.embedding import Embedding
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.scalar_mix import ScalarMix
-from elmore.store.keep import keep_of, select
+from elmore.store.keep import Projection, keep_of, select
 from elmore.store.precision import PRECISIONS, Codec, Stored, as_tensor
-from elmore.store.projection import Projection
 from elmore.store.sizes import Counts, count, plan
 from elmore.store.store import Store
 from elmore.text.tokenize import words as words_of

@@ -26,11 +26,10 @@ from elmore.pretrain.recipes import find_recipe
 from elmore.store.store import Store
 from elmore.tasks.encoded import Input, words_of
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig
-from elmore.tasks.encoders.kept_layers import KeptLayers, LayersInStore
-from elmore.tasks.encoders.layer_sources import FrozenLayers
-from elmore.tasks.encoders.word_sources import OwnConfig, OwnVectors
-from elmore.tasks.length_batches import training_batches
+from elmore.tasks.encoders.layer_sources import FrozenLayers, KeptLayers, LayersInStore
+from elmore.tasks.encoders.source import OwnConfig, OwnVectors
 from elmore.tasks.model import TaskModel
+from elmore.tasks.objective import training_batches
 from elmore.tasks.tagging import Tagged, Tagging
 from elmore.tasks.task import Words
 

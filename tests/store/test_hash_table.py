@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmore.store import hash_table
-from elmore.store.records import Record
+from elmore.store.layout import Record
 
 
 def key(i: int) -> bytes:

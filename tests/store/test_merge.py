@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from elmore.errors import InputError
+from elmore.store.keep import Projection
 from elmore.store.layout import shard_name
 from elmore.store.merge import merge
-from elmore.store.projection import Projection
 from elmore.store.store import Store
 from tests.store.waves import sentences, wave, waves
 

@@ -7,7 +7,7 @@ import pytest
 
 from elmore.embedding import Embedding
 from elmore.errors import ConfigError, FormatError
-from elmore.store.projection import Projection
+from elmore.store.keep import Projection
 
 RNG = np.random.default_rng(0)
 SAMPLE = [

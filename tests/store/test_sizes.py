@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from elmore.files.lock import LOCK
+from elmore.store.keep import Projection
 from elmore.store.layout import MANIFEST
 from elmore.store.precision import PRECISIONS, Codec, Precision
-from elmore.store.projection import Projection
 from elmore.store.sizes import Counts, count, hdf5_bytes, plan, store_bytes
 from elmore.store.store import Store
 from elmore.text.tokenize import words

@@ -15,9 +15,9 @@ from elmore.nn.scalar_mix import ScalarMix
 from elmore.store import fill as filling
 from elmore.store import writer as writing
 from elmore.store.fill import FillProgress
+from elmore.store.keep import Projection
 from elmore.store.layout import MANIFEST
 from elmore.store.precision import PRECISIONS, Precision
-from elmore.store.projection import Projection
 from elmore.store.store import MissingError, Store
 from tests.store.waves import sentences, wave, waves
 from tests.tiny_models import SENTENCES

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from elmore.search.index import Index
-from elmore.store.cached import CachedEmbedder
+from elmore.store.cached import CachedEmbedder, StoredLayers
 from elmore.store.store import MissingError, Store
-from elmore.store.stored_layers import StoredLayers
 from tests.store.waves import sentences, wave, waves
 
 WORDS = [words for words in sentences(30) if words]

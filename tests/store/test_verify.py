@@ -8,9 +8,16 @@ import pytest
 
 from elmore.errors import ElmoreError, FormatError
 from elmore.store import writer as writing
-from elmore.store.layout import MANIFEST, PROJECTION, RECORDS, WORDS, index_name, shard_name
-from elmore.store.projection import Projection
-from elmore.store.records import RECORD_BYTES
+from elmore.store.keep import Projection
+from elmore.store.layout import (
+    MANIFEST,
+    PROJECTION,
+    RECORD_BYTES,
+    RECORDS,
+    WORDS,
+    index_name,
+    shard_name,
+)
 from elmore.store.store import Store
 from tests.store.waves import sentences, wave, waves
 

@@ -12,8 +12,8 @@ from elmore.errors import FormatError, InputError
 from elmore.tasks.classification import Labelled
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.fit import EpochReport, FitConfig, Fitted, fit
-from elmore.tasks.length_batches import plain_batches, training_batches
-from elmore.tasks.model import TaskModel, build_model
+from elmore.tasks.model import TaskModel, build_model, plain_batches
+from elmore.tasks.objective import training_batches
 from elmore.tasks.saved import (
     SavedTask,
     best_epoch,

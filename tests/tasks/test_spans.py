@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from elmore.tasks.spans import (
-    Span,
-    is_span_tag,
-    span_labels,
-    spans_of,
-    tags_of,
-)
-from elmore.tasks.tagging import allowed_pairs
+from elmore.tasks.spans import Span, allowed_pairs, is_span_tag, span_labels, spans_of, tags_of
 
 TAGS = st.lists(
     st.sampled_from(["O", "O", "B-X", "I-X", "B-Y", "I-Y", "E-X", "S-X", "E-Y", "S-Y"]),
@@ -68,7 +61,7 @@ def test_exactly_the_sequences_that_spans_can_write_are_allowed(encoding: str):
     n = len(labels)
     for ids in itertools.product(range(n), repeat=3):
         tags = [labels[i] for i in ids]
-        may_be = all(allowed[i, j] for i, j in itertools.pairwise([n, *ids, n]))
+        may_be = all(allowed[i][j] for i, j in itertools.pairwise([n, *ids, n]))
         assert may_be == (tags_of(spans_of(tags), 3, encoding) == tags), tags
 
 

@@ -17,10 +17,9 @@ import pytest
 from elmore.embedder import Embedder
 from elmore.embedding import Embedding
 from elmore.errors import ConfigError, InputError
-from elmore.tasks.nearest_sense import by_mean, by_nearest
-from elmore.tasks.readers.raganato import SenseUse
-from elmore.tasks.scorers.raganato import SenseScore
-from elmore.tasks.wsd import WsdReport, sense_order, wsd
+from elmore.tasks.readers.senses import SenseUse
+from elmore.tasks.scorers import SenseScore
+from elmore.tasks.wsd import WsdReport, by_mean, by_nearest, sense_order, wsd
 from tests.shared import SHARED, needs
 from tests.tasks.contexts import WordBefore, write_semcor, write_set
 

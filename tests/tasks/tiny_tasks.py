@@ -6,7 +6,7 @@ import numpy as np
 
 from elmore.tasks.classification import Classification, Labelled
 from elmore.tasks.encoders.encoder import EncoderConfig
-from elmore.tasks.encoders.word_sources import OwnConfig
+from elmore.tasks.encoders.source import OwnConfig
 from elmore.tasks.fit import FitConfig
 from elmore.tasks.tagging import Tagged, Tagging
 

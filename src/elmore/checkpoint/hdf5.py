@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import h5py
 import numpy as np
@@ -22,8 +21,7 @@ from elmore.checkpoint.bilm import (
     check_vocabulary,
     softmax_of,
 )
-from elmore.checkpoint.checkpoint import Checkpoint, build_model
-from elmore.checkpoint.named_tensors import NamedTensors
+from elmore.checkpoint.checkpoint import Checkpoint, NamedTensors, build_model
 from elmore.checkpoint.options import (
     config_from_options,
     options_from_config,
@@ -36,7 +34,7 @@ from elmore.files.hdf5_file import hdf5_file
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordTableConfig
 from elmore.text.byte_reader import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
 
@@ -86,7 +84,7 @@ def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Pa
 # Weights ----------------------------------------------------------------------------------------
 
 
-class _Datasets(NamedTensors):
+class _Datasets(NamedTensors[Array]):
     """The datasets of an HDF5 file."""
 
     def __init__(self, file: h5py.File, path: Path, judge: str):
@@ -141,15 +139,7 @@ class _Datasets(NamedTensors):
             raise FormatError(f"{self.where}: '{name}' {reason}") from None
 
 
-class TensorSource(Protocol):
-    """Anything that has tensors under this format's names."""
-
-    def take(self, name: str, shape: tuple[int, ...]) -> Array: ...
-
-    def expect_nothing_else(self) -> None: ...
-
-
-def read_tensors(datasets: TensorSource, config: BiLMConfig) -> dict[str, Tensor]:
+def read_tensors(datasets: NamedTensors[Array], config: BiLMConfig) -> dict[str, Tensor]:
     """All tensors of the model, under our names."""
     words = config.words
     assert isinstance(config.context, LSTMConfig)
@@ -164,7 +154,7 @@ def read_tensors(datasets: TensorSource, config: BiLMConfig) -> dict[str, Tensor
     return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in tensors.items()}
 
 
-def _read_char_cnn(datasets: TensorSource, cnn: CharCNNConfig) -> dict[str, Array]:
+def _read_char_cnn(datasets: NamedTensors[Array], cnn: CharCNNConfig) -> dict[str, Array]:
     take, n = datasets.take, cnn.n_filters
     embed = take("char_embed", (N_CHARACTER_IDS - 1, cnn.char_dim))
     tensors = {"words.embed.weight": np.pad(embed, ((1, 0), (0, 0)))}  # row 0: no word
@@ -184,7 +174,9 @@ def _read_char_cnn(datasets: TensorSource, cnn: CharCNNConfig) -> dict[str, Arra
     return tensors
 
 
-def _read_lstm_layer(datasets: TensorSource, lstm: LSTMConfig, layer: int) -> dict[str, Array]:
+def _read_lstm_layer(
+    datasets: NamedTensors[Array], lstm: LSTMConfig, layer: int
+) -> dict[str, Array]:
     dim, cell = lstm.dim, lstm.cell_dim
     both: dict[str, list[Array]] = {}
     for direction in (0, 1):

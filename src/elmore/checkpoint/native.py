@@ -137,7 +137,10 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
     assert isinstance(checkpoint.model.config, ModelConfig)
     config = NativeConfig(
         model=checkpoint.model.config,
-        heads={name: _head_config(head) for name, head in checkpoint.heads.items()},
+        heads={
+            name: head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
+            for name, head in checkpoint.heads.items()
+        },
         options=dict(checkpoint.options),
         mixes=checkpoint.mixes,
         notes=checkpoint.notes,
@@ -153,10 +156,6 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
         files[VOCABULARY] = "".join(checkpoint.vocabulary.lines()).encode()
     for name, content in files.items():
         (folder / name).write_bytes(content)
-
-
-def _head_config(head: nn.Module) -> LinearHeadConfig | AdaptiveSoftmaxConfig:
-    return head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
 
 
 def read_config(path: Path) -> NativeConfig:

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.checkpoint.crc32c import crc32c, unmask
-from elmore.checkpoint.sstable import MAX_TABLE_BYTES, read_table
-from elmore.checkpoint.wire import Message
+from elmore.checkpoint.sstable import MAX_TABLE_BYTES, Message, read_table
 from elmore.errors import FormatError
 
 BUNDLE_VERSION = 1

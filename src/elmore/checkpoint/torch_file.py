@@ -11,14 +11,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmore.checkpoint.named_tensors import NamedTensors
+from elmore.checkpoint.checkpoint import NamedTensors
 from elmore.errors import FormatError
 
 _ZIP = b"PK\x03\x04"
 _SHARING = 4  # names may share arrays, but the total may be at most this many times the file
 
 
-class TorchTensors(NamedTensors):
+class TorchTensors(NamedTensors[Tensor]):
     """The tensors of one or more state dicts."""
 
     def __init__(self, tensors: Mapping[str, Tensor], where: str):

@@ -40,8 +40,8 @@ def compare(
 
     from elmore.config import one_line
     from elmore.errors import ConfigError
+    from elmore.tasks.compare.compare import PAGE
     from elmore.tasks.compare.compare import compare as run
-    from elmore.tasks.compare.results_folder import PAGE
     from elmore.tasks.compare.trials import CompareConfig
 
     given = {
@@ -76,7 +76,7 @@ def compare(
 
 
 def _tell(bar: EpochBar, now: "CompareProgress") -> None:
-    from elmore.tasks.compare.outcome import Done, label
+    from elmore.tasks.compare.trials import Done, label
 
     trial = now.trial
     what = f"{now.number}/{now.total} {label(trial.encoder)} {trial.fraction:g} #{trial.seed}: "

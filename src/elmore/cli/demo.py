@@ -68,7 +68,7 @@ def check_plot(plot: Path | None) -> None:
     if not plot.parent.is_dir():
         raise InputError(f"--plot {plot}: {plot.parent}: no such folder; create it first.")
     if plot.suffix == ".png":
-        from elmore.demo.png import check_matplotlib
+        from elmore.demo.drawing import check_matplotlib
 
         check_matplotlib()
 
@@ -93,15 +93,12 @@ def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
 
 
 def draw(found: "Demo", source: str, target: Path) -> None:
-    from elmore.demo.html import write_html
+    from elmore.demo.drawing import write_html, write_png
     from elmore.demo.picture import picture_uses
-    from elmore.demo.png import write_png
 
     picture = picture_uses(found.vectors, found.word, Path(source).name)
-    if target.suffix == ".png":
-        write_png(picture, target)
-    else:
-        write_html(picture, target)
+    write = write_png if target.suffix == ".png" else write_html
+    write(picture, target)
 
 
 def as_dict(found: "Demo", source: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from elmore.cli.options import AsIs, Corpus, Errors, LinesAre, Quiet, Settings, 
 from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
-    from elmore.pretrain.config import PretrainConfig
     from elmore.train.loop import Progress
 
 
@@ -48,13 +47,19 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a biLM on a corpus. Ctrl-C saves; --resume continues with the same bits."""
+    from elmore.config import override
+    from elmore.pretrain.recipes import find_recipe
     from elmore.pretrain.run import pretrain as run
 
-    reading = ["reading.tokenize=true"] if tokenize else []
-    reading += [] if lines is None else [f'reading.lines="{lines.value}"']
-    reading += ["reading.as_is=true"] if as_is else []
-    reading += [] if errors is None else [f'reading.errors="{errors.value}"']
-    config = _config(recipe, [*(settings or []), *reading], steps, epochs, minutes)
+    changes = list(settings or [])
+    changes += [] if errors is None else [f'reading.errors="{errors.value}"']
+    changes += ["reading.tokenize=true"] if tokenize else []
+    changes += [] if lines is None else [f'reading.lines="{lines.value}"']
+    changes += ["reading.as_is=true"] if as_is else []
+    ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
+    if any(end is not None for end in ends.values()):  # one end replaces all ends of the recipe
+        changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
+    config = override(find_recipe(recipe), changes)
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all
     with Bar(quiet, transient=False) as bar:
         bar.update(description="counting")
@@ -78,23 +83,6 @@ def pretrain(
         stopped = KeyboardInterrupt(progress.interrupted)
         stopped.add_note(f"Saved at step {progress.step:,}; continue with --resume.")
         raise stopped
-
-
-def _config(
-    recipe: str,
-    changes: list[str],
-    steps: int | None,
-    epochs: float | None,
-    minutes: float | None,
-) -> "PretrainConfig":
-    """The recipe with what the command line changes. One end replaces all ends of the recipe."""
-    from elmore.config import override
-    from elmore.pretrain.recipes import find_recipe
-
-    ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
-    if any(end is not None for end in ends.values()):
-        changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
-    return override(find_recipe(recipe), changes)
 
 
 def _show(bar: Bar, progress: "Progress", figures: dict[str, float]) -> None:

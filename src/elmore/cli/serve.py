@@ -63,13 +63,14 @@ def serve(
     from elmore.serve.config import ServeConfig
 
     limits = {
+        "api_key": api_key,
         "max_words": max_words,
         "max_bytes": max_bytes,
         "batch_words": batch_words,
         "queue_words": queue_words,
     }
     given = {name: value for name, value in limits.items() if value is not None}
-    config = ServeConfig.model_validate({"api_key": api_key, **given})
+    config = ServeConfig.model_validate(given)
     _share_memory()
     with _bound(host, port) as listener:  # before the model, which may take a while to load
         embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
@@ -79,7 +80,9 @@ def serve(
         at_home = ip_address(listener.getsockname()[0]).is_loopback
         if not (quiet or api_key or at_home):
             print(f"elmore: {host} is open to others, and no key is asked for.", file=sys.stderr)
-        welcome = f"{name} is served at {_address(host, listener)} (Ctrl-C stops)"
+        place = f"[{host}]" if ":" in host else host
+        address = f"http://{place}:{listener.getsockname()[1]}"
+        welcome = f"{name} is served at {address} (Ctrl-C stops)"
         _run(app, listener, "" if quiet else welcome)
 
 
@@ -113,11 +116,6 @@ def _bound(host: str, port: int) -> socket.socket:
             f"{host} port {port}: {error.strerror or error}; choose others with --host and --port."
         ) from None
     return listener
-
-
-def _address(host: str, listener: socket.socket) -> str:
-    port = listener.getsockname()[1]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _run(app: "FastAPI", listener: socket.socket, welcome: str) -> None:

@@ -256,8 +256,7 @@ def _choice(
 ) -> "KeepAsked":
     """The option as the library takes it; a projection is learned from the start of the text."""
     from elmore.embedding import Mix
-    from elmore.store.keep import keep_of
-    from elmore.store.projection import Projection
+    from elmore.store.keep import Projection, keep_of
 
     if not keep.startswith(_PROJECTION):
         kept = keep_of(keep, embedder.n_layers)

@@ -18,8 +18,8 @@ from elmore.cli.task_senses import probes, wic, wsd
 if TYPE_CHECKING:
     from elmore.tasks.encoders.source import LearnedMix
     from elmore.tasks.fit import EpochReport, Fitted
-    from elmore.tasks.fit_config import FitConfig
     from elmore.tasks.model import TaskModel
+    from elmore.tasks.recipes import FitConfig
     from elmore.tasks.task import Score, Task
 
 STDOUT = "-"

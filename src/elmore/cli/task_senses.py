@@ -115,8 +115,8 @@ def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | Non
     from elmore.models.static import StaticVectors
     from elmore.store.cached import CachedEmbedder
     from elmore.tasks.encoders.encoder import NONE, STATIC, STORE
-    from elmore.tasks.encoders.kept_layers import LayersInStore
-    from elmore.tasks.encoders.static_context import StaticContext
+    from elmore.tasks.encoders.layer_sources import LayersInStore
+    from elmore.tasks.encoders.source import StaticContext
 
     if source == NONE or "+" in source or source.startswith(STORE):
         raise ConfigError(f"encoder {source!r}: expected one model, or glove:FILE.")

@@ -10,9 +10,9 @@ import numpy as np
 
 from elmore.embedder import LayerSource
 from elmore.embedding import Vectors
-from elmore.uses.context_free import stream_with_static
 from elmore.uses.geometry import centered
 from elmore.uses.use import Use
+from elmore.uses.use_vectors import stream_with_static
 
 
 @dataclass(frozen=True, eq=False)

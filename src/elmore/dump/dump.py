@@ -31,14 +31,10 @@ class DumpProgress:
     bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpReport:
+@dataclass(kw_only=True, slots=True)
+class DumpReport(Tally):
     """The result of a dump. `lines` includes blank and repeated lines."""
 
-    lines: int
-    words: int
-    blank: int
-    repeated: int
     seconds: float
     map_left_out: bool = False
     lines_before: int = 0
@@ -76,8 +72,11 @@ def dump(
             parts.write(windows, sentence_map)
             done = parts.tally
         else:
-            with stop.allowed():
-                done = _dump_whole(target, config, windows, sentence_map)
+            done = Tally()
+            with stop.allowed(), _writer(target, config) as writer:
+                for window in windows:
+                    done.add(window, writer, sentence_map)
+                writer.finish(sentence_map.text())
     return DumpReport(
         **asdict(done),
         seconds=monotonic() - begin,
@@ -95,17 +94,6 @@ def _watched(
         words += sum(len(item.words) for item in window.items)
         progress(DumpProgress(reader.lines, words, reader.bytes))
         yield window
-
-
-def _dump_whole(
-    target: Path, config: DumpConfig, windows: Iterator[Window], sentence_map: SentenceMap
-) -> Tally:
-    tally = Tally()
-    with _writer(target, config) as writer:
-        for window in windows:
-            tally.add(window, writer, sentence_map)
-        writer.finish(sentence_map.text())
-    return tally
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from torch.nn import functional
 from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.dropout import Dropout
-from elmore.nn.layer_norm import LayerNorm
-from elmore.nn.mirror import mirror, take
+from elmore.nn.rnn import mirror, take
 
 DIRECTIONS = 2
 
@@ -46,6 +45,21 @@ class TransformerConfig(Frozen):
                 f"dim={self.dim}: positions are pairs of sine and cosine, so it must be even"
             )
         return self
+
+
+class LayerNorm(nn.Module):
+    """gamma (x - mean) / (std + eps) + beta, as AllenNLP wrote it: torch's own has eps under the
+    root."""
+
+    def __init__(self, dim: int, eps: float):
+        super().__init__()
+        self.eps = eps
+        self.gamma = nn.Parameter(torch.ones(dim))
+        self.beta = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        std, mean = torch.std_mean(x, dim=-1, correction=0, keepdim=True)
+        return self.gamma * (x - mean) / (std + self.eps) + self.beta  # (..., D)
 
 
 class Attention(nn.Module):

@@ -1,5 +1,7 @@
 """All settings of a pretraining run, and what run.json keeps of it."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -60,6 +62,19 @@ class PretrainConfig(Frozen):
                 if self.softmax_start == "static":
                     raise ValueError(f"softmax_start=static needs model.words.word_dim={dim}")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `pretrain` was called with."""
+
+    corpus: list[str | Path]
+    output: Path
+    config: PretrainConfig
+    valid: Path | None
+    vocabulary: Path | None
+    source: str | None
+    """A model to start from."""
 
 
 class Run(Frozen):

@@ -67,9 +67,7 @@ def evaluate(
     """Each sentence by itself, streamed in input order."""
     model = language_model(checkpoint, source).eval()
     assert checkpoint.vocabulary is not None
-    sized = ((words, len(words)) for words in sentences)
-    for window in windows(sized, 8 * _BATCH_WORDS, 4096):
-        yield from _score_window(model, speller_of(checkpoint), checkpoint.vocabulary, window)
+    yield from _scores(model, speller_of(checkpoint), checkpoint.vocabulary, sentences)
 
 
 def summarize(scores: Iterable[SentenceScore]) -> Perplexity:
@@ -94,24 +92,22 @@ def perplexity(
     """Of sentences in memory; `carry` reads them as one text, state kept from one to the next."""
     if carry:
         return _carried(model, vocabulary, sentences, speller)
-    scores: list[SentenceScore] = []
-    for start in range(0, len(sentences), 4096):
-        window = list(sentences[start : start + 4096])
-        scores += _score_window(model, speller, vocabulary, window)
-    return summarize(scores)
+    return summarize(_scores(model, speller, vocabulary, sentences))
+
+
+def _scores(
+    model: LanguageModel, speller: Speller, vocabulary: Vocabulary, sentences: Iterable[Words]
+) -> Iterator[SentenceScore]:
+    sized = ((words, len(words)) for words in sentences)
+    for window in windows(sized, 8 * _BATCH_WORDS, 4096):
+        scores: dict[int, SentenceScore] = {}
+        for batch in batches_by_length([speller.length(words) for words in window], _BATCH_WORDS):
+            found = _score_batch(model, speller, vocabulary, [window[i] for i in batch])
+            scores.update(zip(batch, found, strict=True))
+        yield from (scores[i] for i in range(len(window)))
 
 
 @torch.no_grad()
-def _score_window(
-    model: LanguageModel, speller: Speller, vocabulary: Vocabulary, window: list[Words]
-) -> list[SentenceScore]:
-    scores: dict[int, SentenceScore] = {}
-    for batch in batches_by_length([speller.length(words) for words in window], _BATCH_WORDS):
-        found = _score_batch(model, speller, vocabulary, [window[i] for i in batch])
-        scores.update(zip(batch, found, strict=True))
-    return [scores[i] for i in range(len(window))]
-
-
 def _score_batch(
     model: LanguageModel, speller: Speller, vocabulary: Vocabulary, sentences: list[Words]
 ) -> list[SentenceScore]:

@@ -2,44 +2,37 @@
 file knows the folder, run.json and what a run may be resumed with; objectives know the models.
 """
 
+import ctypes
 import json
 import math
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 from elmore.config import load_json
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 from elmore.files.text_file import find_files
-from elmore.pretrain.config import PretrainConfig, Run
-from elmore.pretrain.counts import Counting, Counts, count_words
+from elmore.pretrain.config import Asked, PretrainConfig, Run
 from elmore.pretrain.objectives import bilm
+from elmore.pretrain.sentences import Counting, Counts, ReadingConfig, count_words
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
-from elmore.train.memory import keep_large_blocks
 from elmore.train.run_folder import Report, RunFolder, checkpoints
 from elmore.train.world import World
 
 RUN = "run.json"
 _NOT_A_RUN = ("config.json", "log.jsonl", "best", "checkpoints")  # of something else, without RUN
+_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, 2**31 - 1  # glibc names of what mallopt sets
 
 
 class Kind(Protocol):
     """What a file in objectives/ offers."""
 
-    def prepare(
-        self,
-        folder: Path,
-        files: list[Path],
-        config: PretrainConfig,
-        counts: Counts,
-        *,
-        vocabulary: Path | None,
-        source: str | Path | None,
-    ) -> None:
+    def prepare(self, asked: Asked, files: list[Path], counts: Counts) -> None:
         """Before the first step: check what was given, then write what the run starts from."""
 
-    def check_resumed(self, folder: Path, vocabulary: Path | None) -> None:
+    def check_resumed(self, asked: Asked) -> None:
         """Refuse a vocabulary that is not the run's."""
 
     def steps_per_epoch(self, run: Run) -> float: ...
@@ -67,22 +60,28 @@ def pretrain(
     counting: Counting | None = None,
 ) -> Progress:
     """Train until the config's end. With `resume`, continue the run in `output`."""
-    output, corpus = Path(output), list(corpus)
-    valid = None if valid is None else Path(valid)
-    vocabulary = None if vocabulary is None else Path(vocabulary)
-    keep_large_blocks()
+    output = Path(output)
+    asked = Asked(
+        corpus=list(corpus),
+        output=output,
+        config=config,
+        valid=None if valid is None else Path(valid),
+        vocabulary=None if vocabulary is None else Path(vocabulary),
+        source=None if source is None else str(source),
+    )
+    _keep_large_blocks()
     world = World()
     try:
         resuming = resume and bool(checkpoints(output))
         if not resuming and world.first:
             _refuse_other_folders(output, resume)
-            _prepare(corpus, output, config, valid, vocabulary, source, counting)
+            _prepare(asked, counting)
         world.wait()
         run, kind = read_run(output), _kind(config)
         if resuming:
-            _refuse_other_data(run, corpus, valid, source, output)
+            _refuse_other_data(run, asked)
             run = _with_new_end(run, config, output)
-            kind.check_resumed(output, vocabulary)
+            kind.check_resumed(asked)
         newest = checkpoints(output)[-1] if resuming else None
         objective = kind.build(run, output, world, newest)
         recorder = RunFolder(output, keep=run.config.loop.keep, report=report)
@@ -104,6 +103,18 @@ def ending(run: Run, n_processes: int) -> LoopConfig:
     return loop.model_copy(update={"steps": min(steps, loop.steps or steps)})
 
 
+def _keep_large_blocks() -> None:
+    """Have glibc reuse large blocks. By default it hands those over 32 MB back to the system at
+    once, and a training step, which asks for the same ones every time, spends a quarter of its time
+    on page faults. Elsewhere than on glibc this does nothing."""
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_MAX, 0)
+        mallopt(_TRIM_THRESHOLD, _NEVER)
+
+
 # Before the first step ----------------------------------------------------------------------------
 
 
@@ -117,30 +128,21 @@ def _refuse_other_folders(output: Path, resume: bool) -> None:
             raise InputError(f"{output}: holds {name}, but no run; choose another --output.")
 
 
-def _prepare(
-    corpus: list[str | Path],
-    output: Path,
-    config: PretrainConfig,
-    valid: Path | None,
-    vocabulary: Path | None,
-    source: str | Path | None,
-    counting: Counting | None,
-) -> None:
-    files = find_files(corpus)
-    if valid is not None:
-        find_files([valid])
-    counts = count_words(files, config.reading, counting)
-    _kind(config).prepare(output, files, config, counts, vocabulary=vocabulary, source=source)
+def _prepare(asked: Asked, counting: Counting | None) -> None:
+    files = find_files(asked.corpus)
+    if asked.valid is not None:
+        find_files([asked.valid])
+    counts = count_words(files, asked.config.reading, counting)
+    _kind(asked.config).prepare(asked, files, counts)
     run = Run(
-        config=config,
+        config=asked.config,
         corpus=[str(path.resolve()) for path in files],
-        valid=None if valid is None else str(valid.resolve()),
-        source=None if source is None else str(source),
+        valid=None if asked.valid is None else str(asked.valid.resolve()),
+        source=asked.source,
         sentences=counts.n_sentences,
         words=counts.n_words,
     )
-    with atomic_file(output / RUN) as path:
-        path.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_text(asked.output / RUN, run.model_dump_json(indent=2) + "\n")
 
 
 # Resuming -----------------------------------------------------------------------------------------
@@ -150,23 +152,17 @@ def read_run(folder: Path) -> Run:
     return load_json(folder / RUN, Run)
 
 
-def _refuse_other_data(
-    run: Run,
-    corpus: list[str | Path],
-    valid: Path | None,
-    source: str | Path | None,
-    output: Path,
-) -> None:
+def _refuse_other_data(run: Run, asked: Asked) -> None:
     now = {
-        "corpus": [str(path.resolve()) for path in find_files(corpus)],
-        "valid": run.valid if valid is None else str(valid.resolve()),
-        "source": run.source if source is None else str(source),
+        "corpus": [str(path.resolve()) for path in find_files(asked.corpus)],
+        "valid": run.valid if asked.valid is None else str(asked.valid.resolve()),
+        "source": run.source if asked.source is None else asked.source,
     }
     old = {"corpus": run.corpus, "valid": run.valid, "source": run.source}
     if old != now:
         raise ConfigError(
-            f"{output / RUN}: {_first_difference(old, now)}; a run is resumed with the text it was "
-            "started with."
+            f"{asked.output / RUN}: {_first_difference(old, now)}; a run is resumed with the text "
+            "it was started with."
         )
 
 
@@ -175,10 +171,11 @@ def _with_new_end(run: Run, config: PretrainConfig, output: Path) -> Run:
     old, new = run.config.model_dump(), config.model_dump()
     free = {"steps", "minutes", "patience"}
     free |= {"log_steps", "checkpoint_minutes", "valid_steps", "keep"}
+    for name, field in ReadingConfig.model_fields.items():
+        if name in ("lines", "longest", "as_is") and new["reading"][name] == field.default:
+            new["reading"][name] = old["reading"][name]  # not asked for: the run's own
     for values in (old, new):
         values.pop("epochs")
-        for name in ("lines", "longest", "as_is"):  # of the run, whatever is the default now
-            values["reading"].pop(name)
         values["loop"] = {k: v for k, v in values["loop"].items() if k not in free}
     if old != new:
         name = _first_difference(old, new)

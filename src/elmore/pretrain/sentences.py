@@ -1,10 +1,11 @@
 """An endless, shuffled, resumable stream of sentences from files that are never held in memory.
 A file is a shard: shards are shuffled, a few are read at a time, and a buffer of their blocks is
 shuffled too. A position names the epoch, the first of these shards and how many of their blocks
-have been handed out; going there rereads these few.
+have been handed out; going there rereads these few. `count_words` reads them once beforehand.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from elmore.files.text_file import Errors
 
 Words = list[str]
 Block = list[Words]
+Counting = Callable[[int], None]
+
+_COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
 
 class ReadingConfig(Frozen):
@@ -56,6 +60,33 @@ def read_sentences(path: Path, config: ReadingConfig, *, check: bool = False) ->
         [path], config.tokenize, config.errors, config.lines, as_is, longest=config.longest
     )
     return iter(files)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a corpus holds."""
+
+    words: dict[str, int]
+    n_sentences: int
+    n_words: int
+
+
+def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | None) -> Counts:
+    """One pass over the corpus, in memory that does not grow without bound."""
+    counts: Counter[str] = Counter()
+    n_sentences = n_words = 0
+    for path in files:
+        for words in read_sentences(path, reading, check=True):
+            counts.update(words)
+            n_sentences, n_words = n_sentences + 1, n_words + len(words)
+            if counting is not None and n_sentences % 10_000 == 0:
+                counting(n_words)
+            if len(counts) > _COUNTED_AT_MOST:
+                counts = Counter({word: n for word, n in counts.items() if n > 1})
+    if not n_sentences:
+        names = ", ".join(str(path) for path in files[:3])
+        raise InputError(f"{names}: no sentence found; expected one per line.")
+    return Counts(counts, n_sentences, n_words)
 
 
 class SentenceStream:

@@ -18,13 +18,7 @@ from elmore.search.approximate import approximate, faiss, is_finished
 from elmore.search.compact import compact
 from elmore.search.corpus_embedding import BuildReport, BuildWatch, CorpusEmbedding
 from elmore.search.index_writer import IndexWriter
-from elmore.search.manifest import (
-    Manifest,
-    ModelSource,
-    Reading,
-    read_manifest,
-    write_manifest,
-)
+from elmore.search.manifest import Manifest, ModelSource, Reading, read_manifest, write_manifest
 from elmore.search.sampling import COUNTS, WORDS, WordChoice, choose_words
 from elmore.search.vector_space import CENTER
 from elmore.store.keep import KeepProjection, keep_of
@@ -59,7 +53,7 @@ def build(
         _create(corpus, source, path, asked, words, progress)
     with IndexWriter(path) as writer:
         if not writer.manifest.reading.complete:
-            CorpusEmbedding(writer, source, progress).run(corpus)
+            CorpusEmbedding(writer, source, progress).build(corpus)
         progress.enter("grouping")
         compact(writer)
         progress.enter("approximating")

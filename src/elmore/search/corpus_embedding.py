@@ -1,5 +1,5 @@
-"""The second reading of a corpus: sentences with uses to keep are embedded, with regular commits,
-so that a stopped build can continue.
+"""Sentences become uses in an index: the second reading of a corpus, and sentences that are added
+later. Regular commits let stopped work continue.
 """
 
 # K kept layers, m uses of a sentence, D vector dim
@@ -18,7 +18,7 @@ from elmore.search.manifest import Reading
 from elmore.search.sampling import UsePlan, read_counts
 from elmore.search.vector_space import read_vector_space
 from elmore.store.words import packed_sentences
-from elmore.uses.context_free import stream_with_static
+from elmore.uses.use_vectors import stream_with_static
 
 COMMIT_BYTES = 128_000_000
 """The most vectors in memory; a kill would lose them."""
@@ -49,7 +49,7 @@ BuildWatch = Callable[[BuildProgress], None]
 class BuildReport:
     """Reports the progress, at most five times per second."""
 
-    def __init__(self, watch: BuildWatch):
+    def __init__(self, watch: BuildWatch = lambda _: None):
         self.now, self._watch = BuildProgress(), watch
         self._begin = self._shown = monotonic()
 
@@ -77,37 +77,55 @@ class _Planned(NamedTuple):
     """How far the corpus has been read once this sentence is in the index."""
 
 
+_Embedded = tuple[_Planned, Embedding, Vectors]
+
+
 class CorpusEmbedding:
-    """Embeds the sentences that have uses to keep, from where the last commit was."""
+    """Embeds the sentences that have uses to keep, and commits them."""
 
     def __init__(self, writer: IndexWriter, source: LayerSource, progress: BuildReport):
         self.writer, self.source, self.progress = writer, source, progress
         self.space = read_vector_space(writer.folder, writer.manifest)
         self.done = self.read = writer.manifest.reading
         self.pending, self.last = writer.pending(), monotonic()
-        progress.now.sentences = self.done.of
 
-    def run(self, corpus: Iterable[Sentence]) -> None:
+    def build(self, corpus: Iterable[Sentence]) -> None:
+        """The rest of the corpus, from where the last commit was."""
+        self.progress.now.sentences = self.done.of
+        with StopSignals() as stop:
+            self._embed(self._planned(corpus), stop)
+            self._commit(self.read.model_copy(update={"complete": True}))
+
+    def add(self, sentences: Iterable[Sentence]) -> int:
+        """Every use of indexed words in new sentences. Returns the number of new sentences."""
+        with StopSignals() as stop:
+            added = self._embed(self._new(sentences), stop)
+            self._commit(self.done)
+        return added
+
+    def _embed(self, planned: Iterable[_Planned], stop: StopSignals) -> int:
+        """The number of sentences; if it is stopped, what was computed is committed."""
         self.progress.enter("embedding")
         stream = stream_with_static(
             self.source,
-            self._planned(corpus),
-            words=lambda planned: planned.words,
-            positions=lambda planned: planned.positions,
+            planned,
+            words=lambda sentence: sentence.words,
+            positions=lambda sentence: sentence.positions,
         )
-        with StopSignals() as stop:
-            while True:
-                try:
-                    with stop.allowed():
-                        found = next(stream, None)
-                except BaseException as error:
-                    self._commit(self.done)
-                    error.add_note("What was computed is kept: run it again to continue.")
-                    raise
-                if found is None:
-                    break
-                self._take(*found)
-            self._commit(self.read.model_copy(update={"complete": True}))
+        added = 0
+        while (found := self._next(stream, stop)) is not None:
+            self._take(*found)
+            added += 1
+        return added
+
+    def _next(self, stream: Iterator[_Embedded], stop: StopSignals) -> _Embedded | None:
+        try:
+            with stop.allowed():
+                return next(stream, None)
+        except BaseException as error:
+            self._commit(self.done)
+            error.add_note("What was computed is kept: run it again to continue.")
+            raise
 
     def _planned(self, corpus: Iterable[Sentence]) -> Iterator[_Planned]:
         plan = UsePlan(read_counts(self.writer.folder), self.writer.manifest.max_uses)
@@ -125,6 +143,20 @@ class CorpusEmbedding:
         if number < before.sentences:
             raise self._other_corpus()
 
+    def _new(self, sentences: Iterable[Sentence]) -> Iterator[_Planned]:
+        """Sentences that are not in the index, each once."""
+        writer, given = self.writer, set[bytes]()
+        segments = writer.segments()
+        listed = None if writer.manifest.any_word else read_counts(writer.folder)
+        for read in packed_sentences(sentences):
+            key = writer.key(read.packed)
+            if read.packed in given or any(s.find(key, read.packed) for s in segments):
+                continue
+            given.add(read.packed)
+            positions = [i for i, word in enumerate(read.words) if listed is None or word in listed]
+            if positions:
+                yield _Planned(read.words, read.packed, positions, self.done)
+
     def _take(self, planned: _Planned, embedding: Embedding, static: Vectors) -> None:
         words, packed, positions, self.done = planned
         kept = self.space.kept(embedding.layers[:, positions])  # (K, m, D)
@@ -138,7 +170,8 @@ class CorpusEmbedding:
             self._commit(self.done)
 
     def _commit(self, reading: Reading) -> None:
-        self.writer.add(self.pending, reading=reading)
+        if len(self.pending) or reading != self.writer.manifest.reading:
+            self.writer.add(self.pending, reading=reading)
         self.pending, self.last = self.writer.pending(), monotonic()
 
     def _other_corpus(self) -> InputError:

@@ -14,12 +14,11 @@ from elmore.embedding import Layers, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
-from elmore.search.add import add
 from elmore.search.answers import Neighbor, Senses, StaticNeighbor, WordMap
 from elmore.search.approximate import approximate
 from elmore.search.build import Keeping
 from elmore.search.compact import compact
-from elmore.search.corpus_embedding import BuildWatch
+from elmore.search.corpus_embedding import BuildReport, BuildWatch, CorpusEmbedding
 from elmore.search.index_snapshot import IndexSnapshot
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Manifest, ModelSource
@@ -36,7 +35,7 @@ class Index:
     """Uses on disk, as of opening or the last `refresh`. Many readers, one writer."""
 
     def __init__(self, snapshot: IndexSnapshot, embedder: LayerSource | None = None):
-        self._snapshot, self.embedder = snapshot, embedder
+        self._snapshot, self.embedder, self.path = snapshot, embedder, snapshot.path
 
     @classmethod
     def build(
@@ -75,10 +74,6 @@ class Index:
     # Properties ---------------------------------------------------------------------------------
 
     @property
-    def path(self) -> Path:
-        return self._snapshot.path
-
-    @property
     def manifest(self) -> Manifest:
         return self._snapshot.manifest
 
@@ -89,7 +84,7 @@ class Index:
 
     @property
     def n_sentences(self) -> int:
-        return self._snapshot.n_sentences
+        return sum(segment.sentences for segment in self.manifest.segments)
 
     @property
     def words(self) -> list[str]:
@@ -184,7 +179,7 @@ class Index:
         model = self._model(embedder)
         try:
             with IndexWriter(self.path) as writer:
-                return add(writer, model, sentences)
+                return CorpusEmbedding(writer, model, BuildReport()).add(sentences)
         finally:
             self.refresh()
 

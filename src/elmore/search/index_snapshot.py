@@ -2,12 +2,13 @@
 the folder has changed, a new snapshot is opened.
 """
 
-# n uses, D vector dim, W words
+# n uses, m uses looked at, D vector dim, W words
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,15 +19,24 @@ from elmore.search.answers import Neighbor, StaticNeighbor
 from elmore.search.approximate import Approximate
 from elmore.search.index_writer import open_segments
 from elmore.search.manifest import Manifest, read_manifest
-from elmore.search.nearest import Hit, nearest, nearest_in_word
 from elmore.search.sampling import read_counts
-from elmore.search.vector_space import Layer, read_vector_space
+from elmore.search.segment import Ints, Rows, Segment
+from elmore.search.vector_space import Layer, Query, read_vector_space
 from elmore.store.words import packed_sentences
 from elmore.uses.geometry import centered, unit
 from elmore.uses.use import Use
 
 _ATTEMPTS = 10
 _CANDIDATES = 200
+_CHUNK = 65_536
+
+
+class Hit(NamedTuple):
+    """A use that was found."""
+
+    score: float
+    segment: int
+    row: int
 
 
 class IndexSnapshot:
@@ -54,10 +64,6 @@ class IndexSnapshot:
     @property
     def n_uses(self) -> int:
         return sum(segment.state.uses for segment in self.segments)
-
-    @property
-    def n_sentences(self) -> int:
-        return sum(segment.state.sentences for segment in self.segments)
 
     @cached_property
     def words(self) -> list[str]:
@@ -172,3 +178,57 @@ def _looked_up(words: list[str], vectors: StaticVectors) -> tuple[dict[str, int]
     found = [(word, row) for word in words if (row := vectors.row(word)) is not None]
     table = vectors.vectors[[row for _, row in found]].astype(np.float32)
     return {word: i for i, (word, _) in enumerate(found)}, unit(table)
+
+
+# The nearest uses: by a matrix product, or candidates of the approximate index, compared again ----
+
+
+def nearest_in_word(segments: Sequence[Segment], query: Query, word: str) -> list[Hit]:
+    """Every use of the word, the nearest first."""
+    hits = []
+    for i, segment in enumerate(segments):
+        rows = segment.rows(word)
+        hits += _hits(i, rows, _cosines(segment, rows, query))
+    return sorted(hits, reverse=True)
+
+
+def nearest(
+    segments: Sequence[Segment], approximate: Approximate | None, query: Query, n: int
+) -> list[Hit]:
+    """About n uses of any words, the nearest first; the approximate index covers segment 0."""
+    hits = []
+    for i, segment in enumerate(segments):
+        if i == 0 and approximate is not None:
+            rows = _living(segment, approximate.candidates(query, n))
+            scores = _cosines(segment, rows, query)
+        else:
+            rows, scores = _scan(segment, query, n)
+        hits += _hits(i, rows, scores)
+    return sorted(hits, reverse=True)[:n]
+
+
+def _scan(segment: Segment, query: Query, n: int) -> tuple[Ints, Vectors]:
+    """The best n of a whole segment."""
+    n_uses = segment.state.uses
+    parts = [
+        _cosines(segment, slice(begin, begin + _CHUNK), query) for begin in range(0, n_uses, _CHUNK)
+    ]
+    scores = np.concatenate(parts)
+    rows = _living(segment, np.arange(n_uses))
+    if n < len(rows):
+        rows = rows[np.argpartition(-scores[rows], n)[:n]]
+    return rows, scores[rows]
+
+
+def _cosines(segment: Segment, rows: Rows, query: Query) -> Vectors:
+    vectors = unit(segment.vectors(rows, query.weights))  # (m, D)
+    cosines: Vectors = np.clip(vectors @ query.seen(query.weights), -1, 1)  # rounding errors
+    return cosines
+
+
+def _living(segment: Segment, rows: Ints) -> Ints:
+    return rows if segment.live is None else rows[segment.live[segment.uses[rows, 0]]]
+
+
+def _hits(segment: int, rows: Ints, scores: Vectors) -> list[Hit]:
+    return [Hit(s, segment, r) for s, r in zip(scores.tolist(), rows.tolist(), strict=True)]

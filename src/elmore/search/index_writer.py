@@ -3,7 +3,7 @@ stopped, the index is as the last commit left it.
 """
 
 # K kept layers, m uses of a sentence, D vector dim
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,7 @@ import numpy as np
 from elmore.embedding import Vectors
 from elmore.files.atomic import atomic_file, remove
 from elmore.files.lock import Lock
-from elmore.search.manifest import (
-    Manifest,
-    SegmentState,
-    read_manifest,
-    write_manifest,
-)
+from elmore.search.manifest import Manifest, SegmentState, read_manifest, write_manifest
 from elmore.search.segment import Segment, Table, deleted_name, write_segment
 from elmore.store.precision import Codec
 from elmore.store.words import Keys
@@ -29,8 +24,8 @@ _OURS = ("segment-*", "approximate-*", UNFINISHED)
 class Pending:
     """Uses that will become a segment."""
 
-    def __init__(self, codec: Codec, keys: Keys):
-        self._codec, self._keys = codec, keys
+    def __init__(self, codec: Codec, key: Callable[[bytes], int]):
+        self._codec, self._key = codec, key
         self.n_bytes = 0
         self._texts: list[bytes] = []
         self._words: list[str] = []
@@ -74,16 +69,11 @@ class Pending:
             word=word[order],
             sentence=np.array(self._sentence, np.int64)[order],
             position=np.array(self._position, np.int64)[order],
-            keys=np.array([key_of(self._keys, text) for text in self._texts], np.uint64),
+            keys=np.array([self._key(text) for text in self._texts], np.uint64),
             static=np.stack([self._static[word] for word in words]),
         )
         block = self._codec.stored(self._codec.encode(vectors), 0, len(word))
         return write_segment(target, table, self._texts, [block])
-
-
-def key_of(keys: Keys, packed: bytes) -> int:
-    """The short hash of a sentence in a segment; the text itself is always compared too."""
-    return int.from_bytes(keys.of(packed)[:8], "little")
 
 
 class IndexWriter:
@@ -110,10 +100,11 @@ class IndexWriter:
         return open_segments(self.folder, self.manifest)
 
     def pending(self) -> Pending:
-        return Pending(self.manifest.codec, self._keys)
+        return Pending(self.manifest.codec, self.key)
 
     def key(self, packed: bytes) -> int:
-        return key_of(self._keys, packed)
+        """The short hash of a sentence in a segment; the text itself is always compared too."""
+        return int.from_bytes(self._keys.of(packed)[:8], "little")
 
     def next_segment(self) -> Path:
         return self.folder / f"segment-{self.manifest.next_segment:05}"

@@ -1,6 +1,5 @@
 """Answers that are not 2xx: one line for people and a type for programs, in a single format."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -59,48 +58,34 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install(app: FastAPI) -> None:
     """Answer every kind of failure in this format."""
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(ElmoreError, _user)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _bug)
+    for kind in (RefusedError, ElmoreError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _answer)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RefusedError)
-    return error.answer()
-
-
-async def _user(_: Request, error: Exception) -> JSONResponse:
-    return RefusedError(422, str(error)).answer()
-
-
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """Without the input itself, which may be long, secret or not valid Unicode."""
-    assert isinstance(error, RequestValidationError)
-    lines = dict.fromkeys(_line(found) for found in error.errors())
-    return RefusedError(422, "; ".join(lines) + ".").answer()
+async def _answer(_: Request, error: Exception) -> JSONResponse:
+    match error:
+        case RefusedError():
+            refused = error
+        case ElmoreError():
+            refused = RefusedError(422, str(error))
+        case RequestValidationError():
+            # Without the input itself, which may be long, secret or not valid Unicode.
+            lines = dict.fromkeys(_line(found) for found in error.errors())
+            refused = RefusedError(422, "; ".join(lines) + ".")
+        case HTTPException(status_code=status, detail=detail, headers=headers):
+            message = _UNREADABLE if status == 400 else f"{detail}."
+            refused = RefusedError(status, message, dict(headers or {}))
+        case _:
+            refused = RefusedError(500, "The server failed; its log says how.")
+    return refused.answer()
 
 
 def _line(found: dict[str, Any]) -> str:
     if found["type"] == "json_invalid":
         return f"The body is not JSON: {found['ctx']['error']} at character {found['loc'][1]}"
-    place = _place(found["loc"][1:])
+    # Field names and positions, without the names that pydantic gives to parts of unions.
+    parts = map(str, found["loc"][1:])
+    place = ".".join(part for part in parts if part.replace("_", "").isalnum())
     if not place:
         return "The body should be a JSON object, sent as Content-Type: application/json"
     return f"{place}: {found['msg']}"
-
-
-def _place(parts: Iterable[int | str]) -> str:
-    """Field names and positions, without the names that pydantic gives to parts of unions."""
-    return ".".join(str(part) for part in parts if str(part).replace("_", "").isalnum())
-
-
-async def _http(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    message = _UNREADABLE if error.status_code == 400 else f"{error.detail}."
-    return RefusedError(error.status_code, message, dict(error.headers or {})).answer()
-
-
-async def _bug(_: Request, error: Exception) -> JSONResponse:
-    return RefusedError(500, "The server failed; its log says how.").answer()

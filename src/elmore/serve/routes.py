@@ -1,32 +1,38 @@
-"""The routes that need a model but no index: words, vectors, cosines, OpenAI's shape, and how the
-server is.
+"""The routes: words, vectors, cosines, OpenAI's shape, how the server is, and, with an index,
+nearest uses and senses.
 """
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from elmore import __version__
 from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.serve import vectors
+from elmore.serve.index_service import IndexService, not_indexed
 from elmore.serve.metrics import MEDIA_TYPE
-from elmore.serve.problems import documented, too_large
+from elmore.serve.problems import RefusedError, documented, too_large
 from elmore.serve.schemas import (
     EmbedAnswer,
     EmbedRequest,
     InfoAnswer,
+    Layer,
     Limits,
+    NeighborsAnswer,
+    NeighborsRequest,
     OpenAIAnswer,
     OpenAIRequest,
+    SensesAnswer,
     SimilarityAnswer,
     SimilarityRequest,
     WordsAnswer,
     WordsRequest,
 )
-from elmore.serve.server import TheServer
+from elmore.serve.server import Server, TheServer, unless_gone
 
 MAX_PAIRS = 1 << 16
 """Of words in `/similarity`; a picture of more could not be looked at."""
@@ -42,6 +48,10 @@ _EMBED_CONTENT: dict[str, Any] = {
     f"end to end (layers, words, dim), with {LENGTHS} saying how many words each has; "
     f"{vectors.NPZ} has an array a sentence, named 0, 1, …",
     "content": {vectors.NPY: _BINARY, vectors.NPZ: _BINARY},
+}
+_SENSES: dict[str, Any] = {
+    "response_model": SensesAnswer,
+    "responses": documented(401, 404, 422, 429),
 }
 
 
@@ -146,3 +156,43 @@ async def info(server: TheServer) -> InfoAnswer:
 async def metrics(server: TheServer) -> Response:
     """Counts and times for Prometheus."""
     return Response(server.metrics.page(), headers={"Content-Type": MEDIA_TYPE})
+
+
+# With an index ----------------------------------------------------------------------------------
+
+
+@router.post("/neighbors", responses=documented(*MODEL_PROBLEMS, 404))
+async def neighbors(
+    request: Request, asked: NeighborsRequest, server: TheServer
+) -> NeighborsAnswer:
+    """The indexed uses that are most like a word in a sentence, and its static neighbors."""
+    searching = _searching(server)
+    (read,) = reads = await server.read([asked.sentence])
+    if asked.position >= len(read.words):
+        raise InputError(f"position is {asked.position}; the sentence has {len(read.words)} words.")
+    word = read.words[asked.position]
+    if asked.same_word and searching.spelling(word) is None:
+        raise not_indexed(word)
+    (layers,) = await server.embed(request, reads)
+    found = searching.neighbors(asked, read.words, layers[:, asked.position])
+    return await unless_gone(request, found)
+
+
+# Two paths: clients drop `.` and `..` from a path, and a query takes any word.
+@router.get("/senses", name="senses_of", **_SENSES)
+@router.get("/senses/{word:path}", **_SENSES)
+async def senses(
+    request: Request,
+    server: TheServer,
+    word: Annotated[str, StringConstraints(min_length=1)],
+    layer: Annotated[Layer, Query()] = "mix",
+) -> Response:
+    """A word's uses in groups, the most frequent first, and all of them as points in a plane."""
+    found = await unless_gone(request, _searching(server).senses(word, layer))
+    return Response(found, media_type=vectors.JSON)
+
+
+def _searching(server: Server) -> IndexService:
+    if server.searching is None:
+        raise RefusedError(404, "This server has no index; start it with --index.")
+    return server.searching

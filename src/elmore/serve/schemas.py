@@ -63,7 +63,7 @@ class _Request(Frozen):
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 # Errors -----------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""An embedder with a cache on disk: stored vectors are read, others are computed and added."""
+"""A store in the place of a model: alone, or with a model that computes what is missing."""
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from elmore.embedder import BATCH_WORDS, Embedder, Streams
-from elmore.embedding import Embedding, ReadSentence, Vectors
+from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors
 from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
 from elmore.files.lock import BusyError
@@ -62,3 +63,19 @@ class CachedEmbedder(Streams):
             self.store.add(new)
         kept = (self.store.as_stored(embedding).layers for embedding in new)
         return dict(zip(missing, kept, strict=True))
+
+
+class StoredLayers:
+    """Replaces a model where only sentences of this store are read; others are an error."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self.n_layers, self.dim = store.n_layers, store.dim
+        self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
+
+    def stream(
+        self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None
+    ) -> Iterator[Any]:
+        """In input order."""
+        for item in items:
+            yield self.store[item] if key is None else (item, self.store[key(item)])

@@ -10,7 +10,6 @@ from elmore.embedding import Embedding, Sentence, Vectors
 from elmore.errors import InputError
 from elmore.files.stop_signals import StopSignals
 from elmore.store.keep import select
-from elmore.store.precision import as_tensor
 from elmore.store.snapshot import Snapshot
 from elmore.store.words import PackedSentence, packed_sentences
 from elmore.store.writer import StoreWriter
@@ -51,13 +50,6 @@ def encoded(snapshot: Snapshot, layers: Vectors) -> bytes:
         )
     kept = select(manifest.keep, layers, snapshot.projection)  # (K, n, D)
     return snapshot.codec.encode(kept)
-
-
-def as_stored(snapshot: Snapshot, embedding: Embedding) -> Embedding:
-    """A new embedding as this store would return it."""
-    block = as_tensor(bytearray(encoded(snapshot, embedding.layers)))
-    vectors = snapshot.codec.decode(block, len(embedding.words)).numpy()  # (K, n, D)
-    return Embedding(embedding.words, vectors, embedding.spans)
 
 
 def fill(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.store.records import KEYS, RECORD_BYTES
+from elmore.store.layout import KEYS, RECORD_BYTES
 
 SLOT_BYTES = 8
 _FEWEST = 1024

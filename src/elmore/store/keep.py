@@ -1,16 +1,95 @@
 """What a store keeps of a model's layers: some of them, their average, a learned mix, or a
 projection. Each kind is a config in the manifest.
+
+A projection is all layers of a word in a few numbers: the principal components of the concatenated
+layers, learned from a sample of words. Restored layers are the closest approximation.
 """
 
-# L layers of the model, K layers kept, n words, D vector dim
+# L layers of the model, K layers kept, n words, D vector dim, N numbers of a projection
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from elmore.config import Frozen
-from elmore.embedding import Average, Layers, LayersAsked, Mix, Vectors, layer_choice
-from elmore.errors import ConfigError
-from elmore.store.projection import Projection
+from elmore.embedding import (
+    Average,
+    Embedding,
+    Layers,
+    LayersAsked,
+    Mix,
+    Vectors,
+    layer_choice,
+)
+from elmore.errors import ConfigError, FormatError
+
+_Moment = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """From L·D numbers to N, and back."""
+
+    mean: Vectors  # (L·D,)
+    components: Vectors  # (N, L·D), orthonormal rows, the largest variance first
+    explained: float
+    """The share of the sample's variance that is kept."""
+
+    @property
+    def dim(self) -> int:
+        return len(self.components)
+
+    @classmethod
+    def learn(cls, embeddings: Iterable[Embedding], dim: int) -> "Projection":
+        """From a sample: `Projection.learn(embedder.stream(sentences), 256)`."""
+        total, outer, n_words = _moments(embeddings)
+        if not 1 <= dim <= min(n_words - 1, len(total)):
+            raise ConfigError(
+                f"A projection to {dim} numbers was asked for; a sample of {n_words:,} words with "
+                f"{len(total):,} numbers each allows 1 to {max(1, min(n_words - 1, len(total))):,}."
+            )
+        mean = total / n_words
+        variances, axes = np.linalg.eigh(outer / n_words - np.outer(mean, mean))  # ascending
+        components = axes[:, ::-1][:, :dim].T  # (N, L·D)
+        largest = np.abs(components).argmax(axis=1)
+        components = components * np.sign(components[np.arange(dim), largest])[:, None]
+        kept = variances[::-1][:dim].sum() / max(variances.sum(), 1e-30)
+        return cls(mean.astype(np.float32), components.astype(np.float32), float(min(kept, 1.0)))
+
+    def project(self, layers: Vectors) -> Vectors:
+        """(L, n, D) -> (1, n, N)."""
+        projected = (_end_to_end(layers) - self.mean) @ self.components.T  # (n, N)
+        return np.asarray(projected[None], np.float32)
+
+    def restore(self, projected: Vectors, n_layers: int) -> Vectors:
+        """(1, n, N) -> (L, n, D), the closest approximation."""
+        flat = projected[0] @ self.components + self.mean  # (n, L·D)
+        layers = flat.reshape(len(flat), n_layers, len(self.mean) // n_layers).transpose(1, 0, 2)
+        return np.ascontiguousarray(layers, dtype=np.float32)
+
+    def save(self, path: Path) -> str:
+        """Write the mean, then the components. Returns the file's checksum."""
+        np.save(path, np.concatenate([self.mean[None], self.components]), allow_pickle=False)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    @classmethod
+    def load(cls, path: Path, checksum: str, explained: float) -> "Projection":
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        if found != checksum:
+            raise FormatError(
+                f"{path}: damaged, its checksum is {found[:12]}, expected {checksum[:12]}; "
+                "copy it again from the original store."
+            )
+        rows = np.load(path, allow_pickle=False)
+        return cls(rows[0], rows[1:], explained)
 
 
 class KeepProjection(Frozen):
@@ -48,3 +127,21 @@ def select(keep: Keep, layers: Vectors, projection: Projection | None) -> Vector
         assert projection is not None
         return projection.project(layers)
     return keep.select(layers)
+
+
+def _end_to_end(layers: Vectors) -> Vectors:
+    n_layers, n_words, dim = layers.shape
+    return layers.transpose(1, 0, 2).reshape(n_words, n_layers * dim)  # (n, L·D)
+
+
+def _moments(embeddings: Iterable[Embedding]) -> tuple[_Moment, _Moment, int]:
+    """Σ x, Σ x xᵀ and the number of words."""
+    total, outer, n_words = np.zeros(0), np.zeros((0, 0)), 0
+    for embedding in embeddings:
+        rows = _end_to_end(embedding.layers).astype(np.float64)  # (n, L·D)
+        if not total.size:
+            total, outer = np.zeros(rows.shape[1]), np.zeros((rows.shape[1],) * 2)
+        total += rows.sum(axis=0)
+        outer += rows.T @ rows
+        n_words += len(rows)
+    return total, outer, n_words

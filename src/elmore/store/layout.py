@@ -1,10 +1,14 @@
 """A store on disk: a folder of files that only grow, and a manifest with the valid size of each.
-Bytes after that size come from a writer that was stopped; readers ignore them.
+Bytes after that size come from a writer that was stopped; readers ignore them. The file of records
+has one record of fixed size per sentence, in the order of storing.
 """
 
+import struct
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from elmore.config import Frozen
@@ -19,6 +23,15 @@ WORDS = "words.txt"
 PROJECTION = "projection.npy"
 SHARDS = "vectors-*.bin"
 INDEXES = "index-*.bin"
+
+_FIELDS = struct.Struct("<16sQQIIIII")
+_CRC = struct.Struct("<I")
+RECORD_BYTES = _FIELDS.size + _CRC.size
+
+KEYS = np.dtype(  # a record as an array that only needs the key
+    {"names": ["home", "tag"], "formats": ["<u8", "<u8"], "offsets": [0, 8],
+     "itemsize": RECORD_BYTES}
+)  # fmt: skip
 
 
 def shard_name(number: int) -> str:
@@ -83,3 +96,32 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def read_manifest(folder: Path) -> Manifest:
     remedy = "restore it from a copy"
     return read_checked(folder / MANIFEST, Manifest, VERSION, called="a store", remedy=remedy)
+
+
+class Record(NamedTuple):
+    """Where a sentence is: its words in the text file, its vectors in a shard."""
+
+    key: bytes
+    offset: int
+    text_offset: int
+    shard: int
+    n_words: int
+    text_bytes: int
+    vectors_crc: int
+    text_crc: int
+
+    def pack(self) -> bytes:
+        data = _FIELDS.pack(*self)
+        return data + _CRC.pack(zlib.crc32(data))
+
+
+def read_record(data: Any, number: int) -> Record:
+    return Record._make(_FIELDS.unpack_from(data, number * RECORD_BYTES))
+
+
+def is_sound(data: Any, number: int) -> bool:
+    """Whether the record's own checksum matches."""
+    begin = number * RECORD_BYTES
+    end = begin + _FIELDS.size
+    crc: int = _CRC.unpack_from(data, end)[0]
+    return zlib.crc32(data[begin:end]) == crc

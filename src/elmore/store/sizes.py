@@ -12,8 +12,8 @@ import numpy as np
 
 from elmore.embedding import Sentence
 from elmore.store import hash_table
+from elmore.store.layout import RECORD_BYTES
 from elmore.store.precision import PRECISIONS, Codec
-from elmore.store.records import RECORD_BYTES
 from elmore.store.words import Keys, packed_sentences
 
 HDF5_DATASET_BYTES = 376

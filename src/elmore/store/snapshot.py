@@ -13,20 +13,22 @@ from torch import Tensor
 from elmore.embedding import Embedding
 from elmore.errors import FormatError
 from elmore.store import hash_table
-from elmore.store.keep import KeepProjection
+from elmore.store.keep import KeepProjection, Projection
 from elmore.store.layout import (
     PROJECTION,
+    RECORD_BYTES,
     RECORDS,
     WORDS,
     FileState,
     Manifest,
+    Record,
     index_name,
+    is_sound,
     read_manifest,
+    read_record,
     shard_name,
 )
 from elmore.store.precision import Stored, as_tensor
-from elmore.store.projection import Projection
-from elmore.store.records import RECORD_BYTES, Record, is_sound, read_record
 from elmore.store.words import Keys, shown, unpack
 
 _ATTEMPTS = 10

@@ -19,12 +19,10 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.layers import LayerStates
 from elmore.store import fill
 from elmore.store.fill import FillProgress, FillWatch
-from elmore.store.keep import Keep, KeepAsked, keep_of
-from elmore.store.layout import Manifest
+from elmore.store.keep import Keep, KeepAsked, Projection, keep_of
+from elmore.store.layout import Manifest, Record
 from elmore.store.merge import merge
-from elmore.store.precision import PRECISIONS, Precision, Stored
-from elmore.store.projection import Projection
-from elmore.store.records import Record
+from elmore.store.precision import PRECISIONS, Precision, Stored, as_tensor
 from elmore.store.snapshot import Snapshot
 from elmore.store.verify import Verdict, verify, words_damage
 from elmore.store.words import PackedSentence, pack, packed_sentence, packed_sentences, shown
@@ -224,7 +222,9 @@ class Store:
 
     def as_stored(self, embedding: Embedding) -> Embedding:
         """A new embedding as the store would return it."""
-        return fill.as_stored(self._snapshot, embedding)
+        block = as_tensor(bytearray(fill.encoded(self._snapshot, embedding.layers)))
+        vectors = self._snapshot.codec.decode(block, len(embedding.words)).numpy()  # (K, n, D)
+        return Embedding(embedding.words, vectors, embedding.spans)
 
     def check_model(self, embedder: LayerSource) -> None:
         """Raise an error for a model that these vectors do not come from."""

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmore.errors import FormatError
-from elmore.store.layout import PROJECTION, RECORDS, WORDS, FileState, index_name, shard_name
-from elmore.store.records import is_sound
+from elmore.store.layout import (
+    PROJECTION,
+    RECORDS,
+    WORDS,
+    FileState,
+    index_name,
+    is_sound,
+    shard_name,
+)
 from elmore.store.snapshot import Snapshot, mapped
 from elmore.store.words import shown, unpack
 

@@ -15,7 +15,7 @@ from elmore.errors import FormatError
 from elmore.files.atomic import atomic_file, atomic_folder, remove, sync, writing
 from elmore.files.lock import Lock
 from elmore.store import hash_table
-from elmore.store.keep import KeepProjection
+from elmore.store.keep import KeepProjection, Projection
 from elmore.store.layout import (
     INDEXES,
     PROJECTION,
@@ -24,13 +24,12 @@ from elmore.store.layout import (
     WORDS,
     FileState,
     Manifest,
+    Record,
     index_name,
     read_manifest,
     shard_name,
     write_manifest,
 )
-from elmore.store.projection import Projection
-from elmore.store.records import Record
 from elmore.store.snapshot import Snapshot, mapped
 
 SHARD_BYTES = 1 << 30

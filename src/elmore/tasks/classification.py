@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
-from elmore.tasks.readers.plain import read_plain_sentences
+from elmore.tasks.readers.lines import read_plain_sentences
 from elmore.tasks.readers.trees import Phrase, read_trees
-from elmore.tasks.scorers.labels import label_accuracy
+from elmore.tasks.scorers import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 

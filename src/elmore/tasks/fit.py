@@ -13,12 +13,11 @@ import torch
 from elmore.embedder import find_device
 from elmore.errors import InputError
 from elmore.files.atomic import write_text
-from elmore.tasks.encoders.word_sources import own_words
-from elmore.tasks.fit_config import FitConfig as FitConfig
+from elmore.tasks.encoders.source import own_words
 from elmore.tasks.model import TaskModel, build_model, check_pretrained, load_weights
-from elmore.tasks.objective import TaskObjective
-from elmore.tasks.recorder import RATE_DROP, EpochRecorder, Report
-from elmore.tasks.recorder import EpochReport as EpochReport
+from elmore.tasks.objective import RATE_DROP, EpochRecorder, Report, TaskObjective
+from elmore.tasks.objective import EpochReport as EpochReport
+from elmore.tasks.recipes import FitConfig as FitConfig
 from elmore.tasks.saved import CONFIG, SavedTask, best_epoch, epochs, read_saved
 from elmore.tasks.task import Score, all_inputs
 from elmore.train.loop import Loop, LoopConfig

@@ -12,7 +12,6 @@ from elmore.embedder import find_device
 from elmore.errors import InputError
 from elmore.tasks.encoded import Encoded, Places, arrange, words_of
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
-from elmore.tasks.length_batches import plain_batches
 from elmore.tasks.saved import MODEL, SavedTask, best_epoch, read_saved, read_tensors
 from elmore.tasks.task import Head, Score, State, Task, all_inputs
 from elmore.uses.use_vectors import unwatched
@@ -126,3 +125,9 @@ def load_weights(model: TaskModel, checkpoint: Path) -> TaskModel:
     check_tensors(shapes, tensors, str(checkpoint / MODEL))
     model.load_state_dict(tensors)
     return model
+
+
+def plain_batches(lengths: Sequence[int], batch: int) -> list[list[int]]:
+    """Every index once, longest first."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    return [order[i : i + batch] for i in range(0, len(order), batch)]

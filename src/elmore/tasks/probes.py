@@ -17,8 +17,7 @@ from torch import nn
 
 from elmore.config import Frozen
 from elmore.embedder import LayerSource
-from elmore.tasks.readers.columns import TaggedSentence
-from elmore.tasks.readers.conllu import read_conllu
+from elmore.tasks.readers.columns import TaggedSentence, read_conllu
 from elmore.tasks.wsd import DEV, WsdReport, wsd
 from elmore.uses.use import Use
 from elmore.uses.use_vectors import SentenceWatch, unwatched, use_vectors, view, views

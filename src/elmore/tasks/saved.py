@@ -17,8 +17,8 @@ from torch import Tensor
 
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
-from elmore.tasks.fit_config import FitConfig
-from elmore.tasks.kinds import AnyState
+from elmore.tasks.recipes import FitConfig
+from elmore.tasks.task import Labels
 
 CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
 MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
@@ -34,7 +34,7 @@ class SavedTask(Frozen):
     format: str = FORMAT
     version: int = VERSION
     fit: FitConfig
-    state: AnyState
+    state: Labels
     words: tuple[str, ...]
     """The words that have trained vectors of their own."""
     fingerprints: tuple[str, ...]

@@ -67,3 +67,10 @@ def may_follow(before: str, after: str, encoding: Encoding) -> bool:
     if after[0] in "IE":
         return is_open and before[2:] == after[2:]
     return not (is_open and encoding == "bioes")
+
+
+def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> list[list[bool]]:
+    """For a CRF over K labels: what may follow what, (K + 1, K + 1). The last row and column are
+    the sentence's beginning and end, which are outside of any span."""
+    names = [*labels, OUTSIDE]
+    return [[may_follow(before, after, encoding) for after in names] for before in names]

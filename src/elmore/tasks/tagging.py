@@ -18,20 +18,10 @@ from elmore.errors import InputError
 from elmore.nn.crf import CRF
 from elmore.nn.rnn import BiRNN, SentenceDropout
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
-from elmore.tasks.readers.columns import TaggedSentence, read_columns
-from elmore.tasks.readers.conllu import ConlluColumn, read_conllu
-from elmore.tasks.readers.plain import read_plain_sentences
-from elmore.tasks.scorers.conlleval import span_score
-from elmore.tasks.scorers.labels import tag_accuracy
-from elmore.tasks.spans import (
-    OUTSIDE,
-    Encoding,
-    is_span_tag,
-    may_follow,
-    span_labels,
-    spans_of,
-    tags_of,
-)
+from elmore.tasks.readers.columns import ConlluColumn, TaggedSentence, read_columns, read_conllu
+from elmore.tasks.readers.lines import read_plain_sentences
+from elmore.tasks.scorers import span_score, tag_accuracy
+from elmore.tasks.spans import Encoding, allowed_pairs, is_span_tag, span_labels, spans_of, tags_of
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 Tags = tuple[str, ...]
@@ -154,7 +144,9 @@ class TaggingHead(Head[Tagged, Tags]):
             width = 2 * config.hidden + (dims.late if layer == self.late_after else 0)
         self.dropout = SentenceDropout(config.dropout)
         self.output = nn.Linear(width, len(labels))
-        self.crf = CRF(allowed_pairs(labels, config.encoding)) if config.spans else None
+        self.crf = (
+            CRF(torch.tensor(allowed_pairs(labels, config.encoding))) if config.spans else None
+        )
 
     def scores(self, sentences: Encoded) -> Tensor:
         x = sentences.vectors  # (B, T, D)
@@ -184,11 +176,3 @@ class TaggingHead(Head[Tagged, Tags]):
         else:
             rows = self.crf.decode(scores, sentences.mask)
         return [tuple(self.labels[i] for i in row) for row in rows]
-
-
-def allowed_pairs(labels: Sequence[str], encoding: Encoding) -> Tensor:
-    """For `CRF`: what may follow what, (K + 1, K + 1); the last row and column are the sentence's
-    beginning and end, which are outside of any span."""
-    names = [*labels, OUTSIDE]
-    rows = [[may_follow(before, after, encoding) for after in names] for before in names]
-    return torch.tensor(rows)

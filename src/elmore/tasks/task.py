@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.tasks.encoded import Batches, Dims, Input, Places
 from elmore.tasks.encoded import Words as Words
-from elmore.tasks.scorers.score import Score as Score
+from elmore.tasks.scorers import Score as Score
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -72,7 +72,7 @@ class Head(nn.Module, Generic[E, P]):
 class Task(Protocol[E, P, S]):
     """A frozen pydantic model whose fields are the task's settings, `kind` its name.
 
-    A new task is one file with such a class, listed in `elmore.tasks.kinds`.
+    A new task is one file with such a class, listed in `elmore.tasks.recipes`.
     """
 
     @property

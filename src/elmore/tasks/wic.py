@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elmore.embedder import LayerSource
 from elmore.errors import InputError
-from elmore.tasks.readers.wic import read_wic
+from elmore.tasks.readers.senses import read_wic
 from elmore.uses.geometry import unit
 from elmore.uses.use_vectors import Half, SentenceWatch, unwatched, use_vectors, view, views
 

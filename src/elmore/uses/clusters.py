@@ -45,7 +45,7 @@ def cluster(vectors: Floats) -> Clusters:
         middles = np.stack([some[found == i].mean(axis=0) for i in range(found.max() + 1)])
         means = kmeans(len(middles), init=middles, n_init=1).fit(some)
         labels = means.predict(points).astype(np.int64)
-    separation = 0.0 if found is None else silhouette(_square(_distances(some)), labels[::step])
+    separation = 0.0 if found is None else silhouette(_distances(some), labels[::step])
     sizes = np.bincount(labels)
     labels = np.argsort(np.argsort(-sizes, kind="stable"))[labels]
     centers = unit(np.stack([vectors[labels == i].mean(axis=0) for i in range(len(sizes))]))
@@ -76,10 +76,10 @@ class _Tree:
 
     def __init__(self, points: NDArray[Any]):
         from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import squareform
 
-        distances = _distances(points)
-        self._square = _square(distances)
-        self._tree = linkage(distances, "ward")
+        self._distances = _distances(points)
+        self._tree = linkage(squareform(self._distances), "ward")
 
     def labels(self, k: int) -> Ints:
         from scipy.cluster.hierarchy import fcluster
@@ -87,19 +87,13 @@ class _Tree:
         return np.asarray(fcluster(self._tree, k, "maxclust") - 1, np.int64)
 
     def separation(self, k: int) -> float:
-        return silhouette(self._square, self.labels(k))
+        return silhouette(self._distances, self.labels(k))
 
 
 def _distances(points: NDArray[Any]) -> NDArray[Any]:
-    from scipy.spatial.distance import pdist
+    from scipy.spatial.distance import pdist, squareform
 
-    return np.asarray(pdist(points))  # (n * (n - 1) / 2,)
-
-
-def _square(distances: NDArray[Any]) -> NDArray[Any]:
-    from scipy.spatial.distance import squareform
-
-    return np.asarray(squareform(distances))  # (n, n)
+    return np.asarray(squareform(pdist(points)))  # (n, n)
 
 
 def silhouette(distances: NDArray[Any], labels: Ints) -> float:

@@ -1,19 +1,26 @@
-"""The vectors of chosen uses: each sentence is embedded once, and only the words that are asked for
-stay in memory, at half precision.
+"""The vectors of chosen words: in context, and without. Each sentence is embedded once, and only
+the words that are asked for stay in memory.
+
+Where a source's layer 0 does not depend on the sentence, it gives the vectors without context;
+elsewhere they are layer 0 of the word embedded alone.
 """
 
-# L layers, n words of a sentence, N uses, D vector dim
-from collections.abc import Callable, Sequence
+# L layers, n words of a sentence, m chosen ones, N uses, D vector dim
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.embedder import LayerSource
+from elmore.embedding import Embedding, Vectors
+from elmore.uses.geometry import Floats
 from elmore.uses.use import Use
 
+Item = TypeVar("Item")
 Half = NDArray[np.float16]
-Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 SentenceWatch = Callable[[int, int], None]
 """Told how many sentences are done, of how many."""
@@ -28,7 +35,7 @@ def unwatched(done: int, of: int) -> None:
 
 def use_vectors(source: LayerSource, uses: Sequence[Use], watch: SentenceWatch = unwatched) -> Half:
     """Every layer of every use, in order, (L, N, D); of several words, their mean. Consecutive uses
-    that share their list of words are one sentence."""
+    that share their list of words are one sentence. At half precision."""
     sentences = [list(same) for _, same in groupby(uses, key=lambda use: id(use.words))]
     kept = np.empty((source.n_layers, len(uses), source.dim), np.float16)
     row = 0
@@ -52,3 +59,52 @@ def view(kept: Half, name: str, rows: Rows | slice = ALL_ROWS) -> Floats:
     if name == AVERAGE:
         return np.asarray(kept[:, rows].mean(axis=0, dtype=np.float32))  # (N, D)
     return kept[int(name.removeprefix("layer ")), rows].astype(np.float32)  # (N, D)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """A word as a sentence of its own."""
+
+    word: str
+
+
+def stream_with_static(
+    source: LayerSource,
+    items: Iterable[Item],
+    *,
+    words: Callable[[Item], Sequence[str]],
+    positions: Callable[[Item], Sequence[int]],
+) -> Iterator[tuple[Item, Embedding, Vectors]]:
+    """Each item with the embedding of its sentence and the vectors without context, (m, D), of the
+    words at its positions. Each distinct word is embedded alone once, and only where it must be."""
+    if source.context_free:
+        for item, embedding in source.stream(items, key=words):
+            yield item, embedding, embedding.layers[0, positions(item)]
+        return
+    static: dict[str, Vectors] = {}
+    both = _with_new_words(items, words, positions)
+
+    def sentence(one: Item | _Alone) -> Sequence[str]:
+        return [one.word] if isinstance(one, _Alone) else words(one)
+
+    for one, embedding in source.stream(both, key=sentence):
+        if isinstance(one, _Alone):
+            static[one.word] = embedding.layers[0, 0].copy()
+        else:
+            found = [static[words(one)[position]] for position in positions(one)]
+            yield one, embedding, np.stack(found) if found else embedding.layers[0, :0]
+
+
+def _with_new_words(
+    items: Iterable[Item],
+    words: Callable[[Item], Sequence[str]],
+    positions: Callable[[Item], Sequence[int]],
+) -> Iterator[Item | _Alone]:
+    """Every item, and before it those of its chosen words that have not come yet."""
+    seen: set[str] = set()
+    for item in items:
+        for word in [words(item)[position] for position in positions(item)]:
+            if word not in seen:
+                seen.add(word)
+                yield _Alone(word)
+        yield item

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from elmore.tasks.compare.outcome import Done, Failed, Trial
+from elmore.tasks.compare.trials import Done, Failed, Trial
 from elmore.tasks.encoders.source import LearnedMix
 
 GLOVE = "glove:/data/glove.6B.50d.txt"

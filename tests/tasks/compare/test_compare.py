@@ -15,9 +15,8 @@ from elmore.files.lock import Lock
 from elmore.store.store import Store
 from elmore.tasks.compare import compare as module
 from elmore.tasks.compare.compare import CompareProgress, compare
-from elmore.tasks.compare.outcome import Trial, read_outcome
 from elmore.tasks.compare.page import page
-from elmore.tasks.compare.trials import CompareConfig, share
+from elmore.tasks.compare.trials import CompareConfig, Trial, read_outcome, share
 from elmore.tasks.fit import Fitted, fit
 from elmore.tasks.recipes import ner
 from tests.tasks.tiny_data import write_columns

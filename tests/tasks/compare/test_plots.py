@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from elmore.tasks.compare.outcome import summarize
 from elmore.tasks.compare.plots import WIDTH, Look, _ticks, points_by_encoder, score_against_size
+from elmore.tasks.compare.report import summarize
 from tests.tasks.compare.outcomes import done
 
 LOOKS = {"a": Look("a", 0)}

@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from elmore.tasks.compare.outcome import summarize
 from elmore.tasks.compare.page import page
-from elmore.tasks.compare.report import Report
+from elmore.tasks.compare.report import Report, summarize
 from tests.tasks.compare.outcomes import ELMO, GLOVE, MIX, done, failed
 
 SIZES = ((0.01, 10), (0.1, 100), (1.0, 1000))

@@ -13,10 +13,13 @@ from elmore.models.static import StaticVectors
 from elmore.store.store import Store
 from elmore.tasks.encoded import Dims
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig, build_encoder
-from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
-from elmore.tasks.encoders.layer_sources import FrozenLayers, TunedLayers
-from elmore.tasks.encoders.source import batch_of
-from elmore.tasks.encoders.word_sources import OwnConfig, StaticWords, own_words
+from elmore.tasks.encoders.layer_sources import (
+    FrozenLayers,
+    LayersInMemory,
+    LayersInStore,
+    TunedLayers,
+)
+from elmore.tasks.encoders.source import OwnConfig, StaticWords, batch_of, own_words
 from elmore.text.reader import Pair
 from tests.tasks.tiny_tasks import OWN, write_static
 
@@ -261,7 +264,7 @@ def test_two_runs_may_share_a_cache_that_one_is_filling(
         waits.append(seconds)
         other.__exit__(None, None, None)
 
-    monkeypatch.setattr("elmore.tasks.encoders.kept_layers.time.sleep", wait)
+    monkeypatch.setattr("elmore.tasks.encoders.layer_sources.time.sleep", wait)
     with other:
         kept.prepare(SENTENCES)
     assert waits == [1.0]

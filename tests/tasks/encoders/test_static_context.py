@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from elmore.models.static import StaticVectors
-from elmore.tasks.encoders.static_context import StaticContext
+from elmore.tasks.encoders.source import StaticContext
 
 WORDS = tuple("abcdefgh")
 TABLE = np.sin(np.arange(32, dtype=np.float32)).reshape(8, 4)

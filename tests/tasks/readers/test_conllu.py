@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.readers.columns import TaggedSentence
-from elmore.tasks.readers.conllu import read_conllu
+from elmore.tasks.readers.columns import TaggedSentence, read_conllu
 from tests.shared import SHARED, needs
 
 TEXT = """# text = vámonos al mar

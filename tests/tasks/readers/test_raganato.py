@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.readers.raganato import SenseSentence, SenseUse, read_raganato, set_name
+from elmore.tasks.readers.senses import SenseSentence, SenseUse, read_raganato, set_name
 from tests.shared import SHARED, needs
 
 XML = """<?xml version="1.0" encoding="UTF-8" ?>

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.readers.raganato import SenseUse
-from elmore.tasks.readers.semcor import read_semcor
+from elmore.tasks.readers.senses import SenseUse, read_semcor
 from tests.shared import SHARED, needs
 
 TOKENS = [

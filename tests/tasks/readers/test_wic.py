@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.readers.wic import UsePair, read_wic
+from elmore.tasks.readers.senses import UsePair, read_wic
 from elmore.uses.use import Use
 from tests.shared import SHARED, needs
 

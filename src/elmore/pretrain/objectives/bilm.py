@@ -5,7 +5,7 @@ batch or of whole sentences. `prepare` and `build` are what `pretrain/run.py` as
 # S = 2 directions, T steps, B rows, N predictions
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from elmore.checkpoint.bilm import SOFTMAX
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.native import write_native_files
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 from elmore.models.language_model import LanguageModel, prediction_targets
 from elmore.nn.lstm import LSTMState
 from elmore.nn.softmax import Softmax
 from elmore.pretrain.batches import (
+    Direction,
     RowBatch,
     RowBatches,
     RowsConfig,
@@ -28,42 +29,34 @@ from elmore.pretrain.batches import (
     SentencesConfig,
     pieces,
 )
-from elmore.pretrain.config import PretrainConfig, Run
-from elmore.pretrain.counts import Counts
+from elmore.pretrain.config import Asked, Run
 from elmore.pretrain.evaluate import Perplexity, perplexity
 from elmore.pretrain.objectives.bilm_start import VOCABULARY, choose_vocabulary, start_bilm
-from elmore.pretrain.objectives.softmax_start import START, write_static_start
-from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
+from elmore.pretrain.sentences import Counts, Position, SentenceStream, Words, read_sentences
+from elmore.pretrain.static_start import START, write_static_start
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group
 from elmore.train.world import World
 
 
-def prepare(
-    folder: Path,
-    files: list[Path],
-    config: PretrainConfig,
-    counts: Counts,
-    *,
-    vocabulary: Path | None,
-    source: str | Path | None,
-) -> None:
+def prepare(asked: Asked, files: list[Path], counts: Counts) -> None:
     """vocab.txt, and the vectors that were counted if the softmax starts from them."""
-    words = choose_vocabulary(config, counts, vocabulary, source)
+    config, folder = asked.config, asked.output
+    words = choose_vocabulary(asked, counts)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / START).unlink(missing_ok=True)  # of a run that ended before its first checkpoint
-    with atomic_file(folder / VOCABULARY) as path:
-        path.write_text("".join(words.lines()), encoding="utf-8")
-    if config.softmax_start == "static" and source is None:
+    write_text(folder / VOCABULARY, "".join(words.lines()))
+    if config.softmax_start == "static" and asked.source is None:
         write_static_start(folder, files, config, words)
 
 
-def check_resumed(folder: Path, vocabulary: Path | None) -> None:
-    if vocabulary is None:
+def check_resumed(asked: Asked) -> None:
+    given, folder = asked.vocabulary, asked.output
+    if given is None:
         return
-    if Vocabulary.read(vocabulary).words != Vocabulary.read(folder / VOCABULARY).words:
-        raise ConfigError(f"{vocabulary}: not the vocabulary of {folder}; leave out --vocabulary.")
+    if Vocabulary.read(given).words != Vocabulary.read(folder / VOCABULARY).words:
+        raise ConfigError(f"{given}: not the vocabulary of {folder}; leave out --vocabulary.")
 
 
 def steps_per_epoch(run: Run) -> float:
@@ -82,7 +75,7 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObj
     model = _at_home(model.requires_grad_(True).train().to(world.device()))
     files, seed = [Path(name) for name in run.corpus], config.loop.seed
 
-    def open_stream(direction: Literal["forward", "backward"], start: Position) -> SentenceStream:
+    def open_stream(direction: Direction, start: Position) -> SentenceStream:
         return SentenceStream(
             files,
             config.reading,
@@ -238,14 +231,12 @@ class BiLMObjective:
             self._state = LSTMState(kept["h"].to(self.device), kept["c"].to(self.device))
 
     def save(self, folder: Path) -> None:
-        write_native_files(self.checkpoint(), folder)
-
-    def checkpoint(self) -> Checkpoint:
         softmax = self.model.softmax
         kept = softmax.linear() if isinstance(softmax, Softmax) else softmax
-        return Checkpoint(
+        found = Checkpoint(
             model=self.model.bilm,
             reader=self.batches.speller,
             heads={SOFTMAX: kept},
             vocabulary=self.vocabulary,
         )
+        write_native_files(found, folder)

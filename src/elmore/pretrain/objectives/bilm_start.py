@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elmore.checkpoint.bilm import bilm_checkpoint, bilm_of, softmax_of, speller_of
+from elmore.checkpoint.bilm import SoftmaxHead, bilm_checkpoint, bilm_of, softmax_of, speller_of
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.native import read_native
 from elmore.checkpoint.sources import load
@@ -14,12 +14,18 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.layers import LayerModel
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.softmax import AdaptiveSoftmax, Softmax
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
-from elmore.pretrain.config import PretrainConfig, Run
-from elmore.pretrain.counts import Counts
-from elmore.pretrain.objectives.softmax_start import choose_softmax, start_from_counts
+from elmore.nn.softmax import (
+    AdaptiveSoftmax,
+    AdaptiveSoftmaxConfig,
+    Softmax,
+    SoftmaxConfig,
+    build_softmax,
+    samples_of,
+)
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
+from elmore.pretrain.config import Asked, PretrainConfig, Run
+from elmore.pretrain.sentences import Counts
+from elmore.pretrain.static_start import start_from_counts
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.reader import Speller
 from elmore.text.vocabulary import MARKS, Vocabulary, WordReader
@@ -38,10 +44,9 @@ class BiLMStart:
     """The softmax is new and the model is not: it learns alone for a while."""
 
 
-def choose_vocabulary(
-    config: PretrainConfig, counts: Counts, given: Path | None, source: str | Path | None
-) -> Vocabulary:
+def choose_vocabulary(asked: Asked, counts: Counts) -> Vocabulary:
     """The words to predict: a source's own, those of a file, or the corpus's."""
+    given, source = asked.vocabulary, asked.source
     kept = None if source is None else _fixed_vocabulary(load(source, heads=True))
     if given is not None:
         words = Vocabulary.read(given)
@@ -55,7 +60,7 @@ def choose_vocabulary(
         return words
     if kept is not None:
         return kept
-    wanted = config.vocabulary
+    wanted = asked.config.vocabulary
     found = Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )
@@ -87,13 +92,26 @@ def start_bilm(run: Run, folder: Path, vocabulary: Vocabulary, newest: Path | No
             f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
         )
     kept = softmax_of(checkpoint)
-    softmax = choose_softmax(config.softmax, kept, len(vocabulary), model.config.context.dim)
+    softmax = _softmax(config.softmax, kept, len(vocabulary), model.config.context.dim)
     if newest is None and run.source is None and config.softmax_start == "static":
         start_from_counts(model, softmax, folder)
     # only a model with a table of words may have come without its reader
     reader = WordReader(vocabulary) if checkpoint.reader is None else speller_of(checkpoint)
     alone = newest is None and run.source is not None and kept is None
     return BiLMStart(model, reader, softmax, alone)
+
+
+def _softmax(
+    config: SoftmaxConfig, kept: SoftmaxHead | None, n_words: int, dim: int
+) -> Softmax | AdaptiveSoftmax:
+    """The model's own if it has one, else a new one."""
+    if kept is None:
+        return build_softmax(config, n_words, dim)
+    if isinstance(kept, AdaptiveSoftmax):
+        return kept
+    if isinstance(config, AdaptiveSoftmaxConfig):
+        raise ConfigError("softmax.kind is adaptive, but the model begun from has a plain softmax.")
+    return Softmax.from_linear(kept, samples_of(config, n_words))
 
 
 def _newest(folder: Path, vocabulary: Vocabulary) -> Checkpoint:

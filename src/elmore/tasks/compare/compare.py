@@ -12,32 +12,34 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import ConfigError
+from elmore.files.atomic import write_text
 from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
-from elmore.tasks.compare.outcome import (
+from elmore.tasks.compare.page import page
+from elmore.tasks.compare.report import Report, summarize
+from elmore.tasks.compare.trials import (
+    CompareConfig,
     Done,
     Failed,
     Trial,
-    label,
-    names_in,
-    summarize,
-    write_outcome,
-)
-from elmore.tasks.compare.report import Report
-from elmore.tasks.compare.results_folder import (
     TrialFiles,
     claim_folder,
+    encoder_settings,
+    label,
+    names_in,
     read_outcomes,
-    write_report,
+    share,
+    trial_settings,
+    write_outcome,
 )
-from elmore.tasks.compare.trials import CompareConfig, encoder_settings, share, trial_settings
 from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import STORE, build_encoder
-from elmore.tasks.encoders.kept_layers import LayersInStore
+from elmore.tasks.encoders.layer_sources import LayersInStore
 from elmore.tasks.fit import EpochReport, fit
 from elmore.tasks.task import Corpus, all_inputs
 
 CACHE = "cache"
+TABLE, JSON, PAGE = "table.md", "comparison.json", "index.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,9 @@ class _Run:
         names = {name: path.name for name, path in self.config.files.items()}
         settings, notes = {**self.settings, "files": names}, dict.fromkeys(self._notes(outcomes))
         report = Report(self.config.task, settings, summarize(outcomes), failures, tuple(notes))
-        write_report(report, self.output)
+        write_text(self.output / TABLE, report.markdown())
+        write_text(self.output / JSON, report.json())
+        write_text(self.output / PAGE, page(report))
         return report
 
     def _notes(self, outcomes: Sequence[Done | Failed]) -> Iterator[str]:

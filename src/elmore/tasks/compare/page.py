@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from elmore.tasks.compare.outcome import Summary, labels
 from elmore.tasks.compare.plots import (
     N_COLORS,
     Look,
@@ -14,7 +13,8 @@ from elmore.tasks.compare.plots import (
     points_by_encoder,
     score_against_size,
 )
-from elmore.tasks.compare.report import Report, gain, mean_and_spread
+from elmore.tasks.compare.report import Report, Summary, gain, mean_and_spread
+from elmore.tasks.compare.trials import labels
 
 
 def page(report: Report) -> str:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from elmore.tasks.compare.outcome import Summary
-from elmore.tasks.compare.report import mean_mixes, mix_name
+from elmore.tasks.compare.report import Summary, mean_mixes, mix_name
 
 WIDTH = 360
 N_COLORS = 8  # encoders beyond that share colors again

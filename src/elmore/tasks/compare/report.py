@@ -1,13 +1,120 @@
-"""Everything a comparison found, as a table in Markdown and as JSON; `page.py` draws it."""
+"""Everything a comparison found: summaries over seeds, as a table in Markdown and as JSON.
+`page.py` draws it.
+
+Seeds are paired: with one seed every encoder is trained on the same examples in the same order, so
+a gain counts the seeds in which it holds.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
-from elmore.tasks.compare.outcome import Failed, Summary, label, labels
+from elmore.config import Frozen
+from elmore.tasks.compare.trials import Done, Failed, label, labels, names_in
 from elmore.tasks.encoders.source import LearnedMix
+
+
+class Gain(Frozen):
+    """How far an encoder is above the largest other encoder that it contains."""
+
+    over: str
+    difference: float
+    """Of the means, over the seeds that both finished."""
+    seeds_above: int
+    seeds: int
+
+
+class Summary(Frozen):
+    """One row of the table: an encoder at one training size, over its seeds."""
+
+    encoder: str
+    fraction: float
+    examples: int
+    scores: dict[str, tuple[float, ...]]
+    """By name, a figure for each finished seed."""
+    failed: int
+    seconds: float
+    """Wall time of one training, mean; the embedding of the corpus, once for all, not counted."""
+    trainable: int
+    frozen: int | None
+    """None where the model behind a store is not known."""
+    mixes: tuple[tuple[LearnedMix, ...], ...]  # [seed][mix]
+    gain: Gain | None
+
+    @property
+    def measure(self) -> str:
+        return next(iter(self.scores))
+
+    @property
+    def seeds(self) -> tuple[float, ...]:
+        """The main score of each finished seed."""
+        return self.scores[self.measure]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.seeds)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over seeds; one seed has none."""
+        return stdev(self.seeds) if len(self.seeds) > 1 else None
+
+
+def summarize(outcomes: Iterable[Done | Failed]) -> list[Summary]:
+    """A row for each encoder and size that has a finished seed, in the order they came."""
+    groups: dict[tuple[str, float], list[Done | Failed]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.trial.encoder, outcome.trial.fraction), []).append(outcome)
+    finished = {key: [o for o in group if o.kind == "done"] for key, group in groups.items()}
+    return [
+        _summary(done, len(groups[key]) - len(done), _contained(key, finished))
+        for key, done in finished.items()
+        if done
+    ]
+
+
+def _summary(done: list[Done], failed: int, base: list[Done]) -> Summary:
+    first = done[0]
+    return Summary(
+        encoder=first.trial.encoder,
+        fraction=first.trial.fraction,
+        examples=first.examples,
+        scores={name: tuple(o.scores[name] for o in done) for name in first.scores},
+        failed=failed,
+        seconds=fmean(o.seconds for o in done),
+        trainable=first.trainable,
+        frozen=first.frozen,
+        mixes=tuple(o.mixes for o in done),
+        gain=_gain(done, base),
+    )
+
+
+def _gain(done: Sequence[Done], base: Sequence[Done]) -> Gain | None:
+    after, before = (
+        {o.trial.seed: next(iter(o.scores.values())) for o in own} for own in (done, base)
+    )
+    pairs = [(score, before[seed]) for seed, score in after.items() if seed in before]
+    if not pairs:
+        return None
+    return Gain(
+        over=base[0].trial.encoder,
+        difference=fmean(a - b for a, b in pairs),
+        seeds_above=sum(a > b for a, b in pairs),
+        seeds=len(pairs),
+    )
+
+
+def _contained(key: tuple[str, float], finished: dict[tuple[str, float], list[Done]]) -> list[Done]:
+    """The largest encoder at the same size whose sources are a proper subset of this one's."""
+    own = names_in(key[0])
+    smaller = [
+        (len(names_in(encoder)), done)
+        for (encoder, fraction), done in finished.items()
+        if fraction == key[1] and names_in(encoder) < own and done
+    ]
+    return max(smaller, key=lambda found: found[0], default=(0, []))[1]
 
 
 @dataclass(frozen=True, slots=True)

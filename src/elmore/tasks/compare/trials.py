@@ -1,20 +1,41 @@
-"""What a comparison trains: every encoder, training size and seed once, and with which settings."""
+"""What a comparison trains: every encoder, training size and seed once. The outcome of a training
+is a file of its own in the comparison's folder.
+
+output/
+  settings.json   what all trainings have in common
+  results/        one file per training that is finished or has failed
+  work/           trainings that are not finished
+  table.md, comparison.json, index.html
+"""
 
 import hashlib
+import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from elmore.config import Frozen
-from elmore.tasks.compare.outcome import Trial, names_in
-from elmore.tasks.encoders.encoder import STATIC, STORE, EncoderConfig
-from elmore.tasks.fit_config import FitConfig
+from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.atomic import write_text
+from elmore.tasks.encoders.encoder import NONE, STATIC, STORE, EncoderConfig
+from elmore.tasks.encoders.source import LearnedMix
+from elmore.tasks.recipes import FitConfig
 
+RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
+
+
+class Trial(Frozen):
+    """What is trained once: an encoder on a share of the training examples, from a seed."""
+
+    encoder: str
+    fraction: float
+    seed: int
 
 
 class CompareConfig(Frozen):
@@ -92,3 +113,142 @@ def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
     models = [name for name in names_in(source) if not name.startswith((STATIC, STORE))]
     fine_tune = config.encoder.fine_tune and bool(models)
     return config.encoder.model_copy(update={"source": source, "fine_tune": fine_tune})
+
+
+# Outcomes -----------------------------------------------------------------------------------------
+
+
+class Done(Frozen):
+    """A finished training. The first score is the main one."""
+
+    kind: Literal["done"] = "done"
+    trial: Trial
+    examples: int
+    """Trained on."""
+    scores: dict[str, float]
+    """Of the test file."""
+    notes: tuple[str, ...] = ()
+    """What readers of the scores should know."""
+    dev: dict[str, float]
+    """Of the development file, which chose the epoch."""
+    epochs: int
+    seconds: float
+    trainable: int
+    frozen: int | None
+    fingerprints: tuple[str, ...] = ()
+    """Of the pretrained vectors."""
+    mixes: tuple[LearnedMix, ...] = ()
+
+
+class Failed(Frozen):
+    """A training that ended in an error; the next run retries it."""
+
+    kind: Literal["failed"] = "failed"
+    trial: Trial
+    error: str
+    traceback: str
+
+
+Outcome = Annotated[Done | Failed, Field(discriminator="kind")]
+_OUTCOME: TypeAdapter[Done | Failed] = TypeAdapter(Outcome)
+
+
+class TrialFiles:
+    """Where the outcome of a training is written, and where it works until then."""
+
+    def __init__(self, output: Path, trial: Trial):
+        digest = hashlib.sha256(trial.encoder.encode()).hexdigest()[:8]
+        plain = re.sub(r"[^\w.-]+", "-", label(trial.encoder))[:40]
+        fraction = repr(trial.fraction).removesuffix(".0")
+        name = f"{plain}-{digest}-{fraction}-{trial.seed}"
+        self.result = output / RESULTS / f"{name}.json"
+        self.work = output / WORK / name
+        self.run = self.work / "run"
+
+    def finished(self) -> bool:
+        return self.result.exists() and read_outcome(self.result).kind == "done"
+
+
+def write_outcome(outcome: Done | Failed, path: Path) -> None:
+    write_text(path, outcome.model_dump_json(indent=1) + "\n")
+
+
+def read_outcome(path: Path) -> Done | Failed:
+    try:
+        return _OUTCOME.validate_json(path.read_bytes())
+    except ValidationError as error:
+        what = error.errors()[0]["msg"]
+        raise FormatError(
+            f"{path}: not a comparison's result ({what}); remove it, and that training runs again."
+        ) from None
+
+
+def read_outcomes(output: Path) -> Iterator[tuple[Path, Done | Failed]]:
+    for path in sorted((output / RESULTS).glob("*.json")):
+        yield path, read_outcome(path)
+
+
+def claim_folder(settings: dict[str, Any], output: Path) -> None:
+    """Make the folder, or refuse one that is of another task, other files or other settings."""
+    path = output / SETTINGS
+    if path.exists():
+        try:
+            before = json.loads(path.read_bytes())
+        except ValueError:
+            raise ConfigError(
+                f"{path}: damaged; remove the folder, or choose another --output."
+            ) from None
+        if changed := sorted(_changes(before, settings)):
+            raise ConfigError(
+                f"{output}: a comparison with other settings or files ({', '.join(changed)}); "
+                "choose another --output, or remove that folder."
+            )
+        return
+    if any(output.glob("[!.]*")):
+        raise InputError(f"{output}: has files in it, but no comparison; choose another --output.")
+    output.mkdir(parents=True, exist_ok=True)
+    # Written first: another process that starts now must see that this is a comparison.
+    write_text(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+
+
+def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
+    """Names of settings that have changed, as `--set` writes them."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**before, **now}:
+            inner = f"{name}.{key}" if name else key
+            yield from _changes(before.get(key), now.get(key), inner)
+    elif before != now:
+        yield name.removeprefix("fit.").removeprefix("sha256.")
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+def names_in(encoder: str) -> frozenset[str]:
+    """The sources of an encoder, beside the task's own trained vectors."""
+    return frozenset(name.strip() for name in encoder.split("+")) - {NONE}
+
+
+def labels(encoders: Iterable[str]) -> dict[str, str]:
+    """Short names, `glove + small-en`; with file names where short ones would be alike."""
+    known = list(dict.fromkeys(encoders))
+    for shorten in (_short, _file_name, str):
+        found = {encoder: " + ".join(map(shorten, encoder.split("+"))) for encoder in known}
+        if len(set(found.values())) == len(known):
+            break
+    return found
+
+
+def label(encoder: str) -> str:
+    """The short name of one."""
+    return labels([encoder])[encoder]
+
+
+def _short(name: str) -> str:
+    kind, colon, _ = name.partition(":")
+    return kind if colon else Path(name).name
+
+
+def _file_name(name: str) -> str:
+    kind, colon, file = name.partition(":")
+    return f"{kind}:{Path(file).name}" if colon else Path(name).name

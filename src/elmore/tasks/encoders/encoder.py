@@ -19,10 +19,22 @@ from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
 from elmore.tasks.encoded import Dims, Encoded, Input, words_of
-from elmore.tasks.encoders.kept_layers import LayersInMemory, LayersInStore
-from elmore.tasks.encoders.layer_sources import FrozenLayers, Join, TunedLayers
-from elmore.tasks.encoders.source import LearnedMix, SourceOutput, VectorSource, batch_of
-from elmore.tasks.encoders.word_sources import OwnConfig, OwnVectors, StaticWords
+from elmore.tasks.encoders.layer_sources import (
+    FrozenLayers,
+    Join,
+    LayersInMemory,
+    LayersInStore,
+    TunedLayers,
+)
+from elmore.tasks.encoders.source import (
+    LearnedMix,
+    OwnConfig,
+    OwnVectors,
+    SourceOutput,
+    StaticWords,
+    VectorSource,
+    batch_of,
+)
 
 NONE, STATIC, STORE = "none", "glove:", "store:"
 

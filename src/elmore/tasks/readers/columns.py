@@ -1,17 +1,26 @@
-"""CoNLL's columns: one word per line, its labels beside it, a blank line between sentences."""
+"""One word per line, its labels beside it in columns, and a blank line between sentences: CoNLL's
+columns, and CoNLL-U, the format of Universal Dependencies.
+"""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from elmore.errors import InputError
 from elmore.files.text_file import read_lines
 from elmore.tasks.task import Words
 
 DOCUMENT = "-DOCSTART-"
+ConlluColumn = Literal["upos", "xpos", "deprel"]
 
-Row = tuple[int, str, str]  # a word's line, the word and its tag
+_CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_EMPTY = "_"
+_NUMBER = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")
+
+_Row = tuple[int, str, str]  # a word's line, the word and its tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +35,19 @@ class TaggedSentence:
 def read_columns(path: Path, word: int = 0, tag: int = -1) -> Iterator[TaggedSentence]:
     """Columns are split by white space and count from 0, or from the end if negative. Lines that
     mark a new document are left out."""
-    return sentences(_rows(path, word, tag), path, "one word and its tag per line")
+    return _sentences(_column_rows(path, word, tag), path, "one word and its tag per line")
 
 
-def sentences(rows: Iterable[Row | None], path: Path, expected: str) -> Iterator[TaggedSentence]:
+def read_conllu(path: Path, column: ConlluColumn = "upos") -> Iterator[TaggedSentence]:
+    """Syntactic words with the tags of one column. Ranges (`3-4`, a word as it is written) and
+    empty nodes (`3.1`) are not words."""
+    return _sentences(_conllu_rows(path, column), path, "CoNLL-U, ten columns per word")
+
+
+def _sentences(rows: Iterable[_Row | None], path: Path, expected: str) -> Iterator[TaggedSentence]:
     """Rows are joined to sentences; None ends one."""
     found = False
-    current: list[Row] = []
+    current: list[_Row] = []
     for row in chain(rows, [None]):
         if row is not None:
             current.append(row)
@@ -44,7 +59,7 @@ def sentences(rows: Iterable[Row | None], path: Path, expected: str) -> Iterator
         raise InputError(f"{path}: no sentence found; expected {expected}.")
 
 
-def _rows(path: Path, word: int, tag: int) -> Iterator[Row | None]:
+def _column_rows(path: Path, word: int, tag: int) -> Iterator[_Row | None]:
     width = 0
     for number, line in enumerate(read_lines(path), start=1):
         where = f"{path}, line {number}"
@@ -76,3 +91,43 @@ def _width(fields: list[str], word: int, tag: int, where: str) -> int:
             f"{word} and tags in column {tag}."
         )
     return width
+
+
+def _conllu_rows(path: Path, column: ConlluColumn) -> Iterator[_Row | None]:
+    expected = 1
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            expected = 1
+            yield None
+        elif not line.startswith("#"):
+            where = f"{path}, line {number}"
+            fields = _conllu_fields(line, where)
+            if not fields[0].isdigit():  # a range or an empty node
+                continue
+            if int(fields[0]) != expected:
+                raise InputError(
+                    f"{where}: word {fields[0]} where word {expected} should be; words count from "
+                    "1, and a blank line ends a sentence."
+                )
+            expected += 1
+            tag = fields[_CONLLU.index(column)]
+            if tag == _EMPTY:
+                raise InputError(
+                    f"{where}: the word has no {column} (its column is empty, '_'); expected one "
+                    "for every word. Another column is chosen with task.layout.tag."
+                )
+            yield number, fields[1], tag
+
+
+def _conllu_fields(line: str, where: str) -> list[str]:
+    fields = line.split("\t")
+    if len(fields) != len(_CONLLU):
+        raise InputError(
+            f"{where}: {len(fields)} columns ({line[:40]!r}); CoNLL-U has {len(_CONLLU)}, split "
+            "by tabs."
+        )
+    if not _NUMBER.fullmatch(fields[0]):
+        raise InputError(f"{where}: {fields[0]!r} is no word number; expected 1, 1-2 or 1.1.")
+    if not fields[1].strip():
+        raise InputError(f"{where}: the word itself is empty; expected its form.")
+    return fields

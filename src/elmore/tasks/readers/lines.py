@@ -1,13 +1,17 @@
-"""What the readers share: lines with their place, JSON, and answers in a file beside the data."""
+"""What the readers share: lines with their place, JSON, and sentences without labels."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from elmore.errors import InputError
-from elmore.files.text_file import COMPRESSED, read_lines
+from elmore.files.sentence_files import SentenceFiles
+from elmore.files.text_file import read_lines
+from elmore.tasks.task import Corpus, Words
+
+E = TypeVar("E")
 
 _MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -40,15 +44,12 @@ def parse_json(text: str, where: str, *, whole_file: bool = False) -> Any:
     return found
 
 
-def gold_beside(path: str | Path, data: str, gold: str) -> Path:
-    """The answers `X{gold}` for the data `X{data}`; either file may be compressed."""
-    folder = Path(path).parent
-    name, ending, _ = Path(path).name.partition(data)
-    if not ending:
-        raise InputError(f"{path}: expected a file whose name ends in {data}, with {gold} beside.")
-    if not Path(path).exists():
-        raise InputError(f"{path}: no such file.")
-    for packed in ("", *COMPRESSED):
-        if (found := folder / f"{name}{gold}{packed}").exists():
-            return found
-    raise InputError(f"{path}: its answers, {name}{gold}, are not beside it; put them there.")
+def read_plain_sentences(path: Path, example: Callable[[Words], E]) -> Corpus[E]:
+    """One example per line, and a note on the blank lines."""
+    text = SentenceFiles([path], tokenize=True, lines="sentence", keep_blank=True)
+    lines = [tuple(words) for words in text]
+    examples = [example(words) for words in lines if words]
+    if not examples:
+        raise InputError(f"{path}: no words found; expected text, one sentence per line.")
+    blank = len(lines) - len(examples)
+    return Corpus(examples, (f"{blank:,} blank lines left out",) if blank else ())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmore.embedding import Embedding
-from elmore.uses.context_free import stream_with_static
+from elmore.uses.use_vectors import stream_with_static
 from tests.store.waves import wave
 
 SENTENCES = [["the", "bank"], ["a", "bank", "the"], []]

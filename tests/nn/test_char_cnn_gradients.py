@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from elmore.nn.char_cnn import CharCNN, CharCNNConfig
-from elmore.nn.max_conv import max_convolution, word_groups
+from elmore.nn.char_cnn import CharCNN, CharCNNConfig, max_convolution, word_groups
 from elmore.text.byte_reader import ByteReader
 
 WORDS = ["a", "", "the", "bank", "x" * 9, "x" * 30, "straße", "<S>", "</S>", "qu'il", "Zürich"]

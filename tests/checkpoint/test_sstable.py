@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from elmore.checkpoint.snappy import decompress
+from elmore.checkpoint.sstable import decompress
 from elmore.errors import FormatError
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from elmore.engine import torch_weights
-from elmore.engine.torch_weights import FixedWeights
+from elmore.engine import torch_lstm
+from elmore.engine.torch_lstm import FixedWeights
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -14,7 +14,7 @@ def test_products_are_right(
     dtype: torch.dtype, packed: bool, n: int, monkeypatch: pytest.MonkeyPatch
 ):
     if not packed:
-        monkeypatch.setattr(torch_weights, "_packed", lambda w: None)
+        monkeypatch.setattr(torch_lstm, "_packed", lambda w: None)
     torch.manual_seed(0)
     w, x, z, bias = (torch.randn(*shape) for shape in ((70, 33), (n, 33), (n, 90), (70,)))
     exact = x.double() @ w.double().T

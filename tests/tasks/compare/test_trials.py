@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import FormatError
-from elmore.tasks.compare.outcome import labels, names_in, read_outcome, summarize, write_outcome
+from elmore.tasks.compare.report import summarize
+from elmore.tasks.compare.trials import labels, names_in, read_outcome, write_outcome
 from tests.tasks.compare.outcomes import ELMO, GLOVE, MIX, done, failed
 
 

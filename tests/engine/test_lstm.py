@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmore.engine.packing import plan
+from elmore.engine.lstm import plan
 
 CASES = [[], [0], [1], [3, 3], [0, 5, 2, 0, 5, 1], [1000], list(range(40))]
 

@@ -1,1 +1,0 @@
-"""Predictions compared with the right answers: plain functions, no torch."""
