@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -95,3 +95,13 @@ class Run(Frozen):
     """In the corpus."""
     notes: tuple[str, ...] = ()
     """What should be known about the run, from before its first step."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_as_it_was_started(cls, values: Any) -> Any:
+        """Runs older than these settings neither joined wrapped lines nor cut long sentences."""
+        match values:
+            case {"config": {"reading": {**reading} as old}} if "lines" not in reading:
+                new = {**old, "lines": "paragraph", "longest": None}
+                return {**values, "config": {**values["config"], "reading": new}}
+        return values

@@ -46,7 +46,8 @@ def parse_json(text: str, where: str, *, whole_file: bool = False) -> Any:
 
 def read_plain_sentences(path: Path, example: Callable[[Words], E]) -> Corpus[E]:
     """One example per line, and a note on the blank lines."""
-    lines = [tuple(words) for words in SentenceFiles([path], tokenize=True, keep_blank=True)]
+    text = SentenceFiles([path], tokenize=True, lines="sentence", keep_blank=True)
+    lines = [tuple(words) for words in text]
     examples = [example(words) for words in lines if words]
     if not examples:
         raise InputError(f"{path}: no words found; expected text, one sentence per line.")
