@@ -120,7 +120,7 @@ def test_more_damaged_folders(whole: Path, tmp_path: Path):
         ("fit.encoder.own.word_dim", 60_000),
         ("fit.encoder.own.filters", [[2, 50_000]]),
         ("state.labels", ["O", ""]),
-        ("state.labels", [f"B-{i}" for i in range(9_000)]),
+        ("state.labels", [f"B-{i}" for i in range(4_900)]),
     ],
 )
 def test_a_config_that_asks_for_too_much_is_refused_before_it_is_built(

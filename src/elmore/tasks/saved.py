@@ -129,7 +129,7 @@ def epoch_folder(folder: Path, epoch: int) -> Path:
 def digests(epoch: Path) -> dict[str, str]:
     """Of the files with weights."""
     found = {}
-    for path in sorted(epoch.glob("*.safetensors")):
+    for path in filter(Path.is_file, sorted(epoch.glob("*.safetensors"))):
         with path.open("rb") as file:
             found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
