@@ -229,7 +229,7 @@ def of_faiss(
 ) -> tuple[Callable[[], None], Callable[[], Search]]:
     """elmore's own segment in int8, its approximate index, and its search through both."""
     from elmore.search import approximate as own
-    from elmore.search.nearest import nearest
+    from elmore.search.index_snapshot import nearest
     from elmore.search.segment import Segment, Table, write_segment
     from elmore.search.vector_space import Query, equal_mix
     from elmore.store.precision import Codec
@@ -256,7 +256,7 @@ def of_faiss(
         own.faiss().write_index(built, str(folder / "approximate/mix.faiss"))
 
     def open_index() -> Search:
-        index = own.Approximate(folder / "approximate", 1)
+        index = own.Approximate(folder / "approximate", 1, {})
 
         def search(query: NDArray[np.float32], probes: int) -> list[int]:
             own._PROBES = probes

@@ -14,4 +14,4 @@ elmore pretrain "${corpus[@]}" --output "$run" --from "$run.first" \
   --valid "$(text wiki valid)" --recipe "$here/small_en.py:small_en_further" --resume
 elmore evaluate "$run" "$(text wiki test)" --tokenize
 elmore evaluate "$run" "$(text novels test)" --tokenize
-elmore evaluate "$run" "$(text wikitext2 test)"
+elmore evaluate "$run" "$(text wikitext2 test)" --no-tokenize

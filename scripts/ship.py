@@ -31,7 +31,7 @@ from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.pretrain.config import Run
 from elmore.pretrain.run import read_run
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import WordReader
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "elmore" / "pretrained"
 LIMIT = 25_000_000
@@ -182,6 +182,7 @@ def model_card(name: str, model: ModelSummary, folder: Path, figures: Figures) -
 def read_log(folder: Path) -> list[dict[str, float]]:
     lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
     told = [json.loads(line) for line in lines if line.endswith("}")]
+    told = [line for line in told if "words" in line]  # not the notes
     # the log counts predictions, and each word is predicted by both directions
     return [{**line, "words": line["words"] / 2} for line in told]
 

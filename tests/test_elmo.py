@@ -321,3 +321,18 @@ def test_a_bilm_frozen_in_mid_training_is_in_evaluation_mode(checkpoint: Checkpo
     elmo.bilm.requires_grad_(False)
     layers_of(elmo)
     assert not elmo.bilm.training
+
+
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_a_compiled_elmo_gives_the_same(tiny: Tiny, fine_tune: bool):
+    """The backend that changes no numbers: what is tested is that torch can follow the program."""
+    elmo = Elmo.load(tiny.weights, fine_tune=fine_tune, dropout=0.0).eval()
+    compiled = torch.compile(elmo, backend="eager")
+    for sentences in ([["the", "bank"], ["a"]], [["one"]], ["A text, not words."], [[]]):
+        mine, theirs = elmo(sentences), compiled(sentences)
+        torch.testing.assert_close(theirs.vectors[0], mine.vectors[0], rtol=0, atol=0)
+        assert torch.equal(theirs.mask, mine.mask)
+    compiled([["the", "bank"]]).vectors[0].sum().backward()
+    assert elmo.mixes[0].gamma.grad is not None
+    learned = [parameter.grad is not None for parameter in elmo.model.parameters()]
+    assert all(learned) if fine_tune else not any(learned)

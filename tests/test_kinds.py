@@ -27,8 +27,7 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.transformer import TransformerConfig
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.serve.app import create_app
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.vocabulary import MARKS, Vocabulary

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elmore.errors import ConfigError, FormatError
+from elmore.small_files import read_small
 
 Config = TypeVar("Config", bound=BaseModel)
+_MAX_JSON = 1 << 26  # labels and vocabularies of a task included
 
 
 class Frozen(BaseModel):
@@ -45,11 +47,9 @@ def valid(where: object) -> Iterator[None]:
 
 def load_json(path: Path, kind: type[Config]) -> Config:
     """What was saved as JSON."""
-    try:
-        with valid(path):
-            return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
+    content = read_small(path, _MAX_JSON)
+    with valid(path):
+        return kind.model_validate_json(content)
 
 
 def override(config: Config, settings: Iterable[str]) -> Config:

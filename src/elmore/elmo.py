@@ -40,7 +40,13 @@ class TrainableLayers(nn.Module):
         return self.model.n_layers
 
     def layers(self, inputs: Sequence[Sentence | Pair]) -> LayerStates:
-        """Every layer, unmixed; gradients only where the model is being fine-tuned."""
+        """Every layer, unmixed; gradients only where the model is being fine-tuned. Inside of
+        `torch.compile` this part runs as it is: it reads text, and it has a kernel of its own."""
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(self._layers)(inputs)
+        return self._layers(inputs)
+
+    def _layers(self, inputs: Sequence[Sentence | Pair]) -> LayerStates:
         read = read_inputs(inputs)
         if (runner := self._runner()) is not None:
             return LayerStates.padded(runner.embed(read), self.n_layers, self.dim)
@@ -51,7 +57,7 @@ class TrainableLayers(nn.Module):
     def _runner(self) -> Runner | None:
         """The fast way, for a frozen model on a CPU; rebuilt when its weights have changed."""
         unseen = any(p.is_inference() for p in self._tensors())  # has no change counter
-        if torch.compiler.is_compiling() or unseen or self._learns or not is_plain(self.model):
+        if unseen or self._learns or not is_plain(self.model):
             self._made = None
             return None
         self.model.eval()

@@ -3,7 +3,15 @@ where, what was expected and what to do; the command line prints it and exits wi
 
 
 class ElmoreError(Exception):
-    """Something the user can mend; never a bug in the library."""
+    """Something the user can mend; never a bug in the library. Messages quote files: a line end or
+    a control character is shown as an escape."""
+
+    def __init__(self, message: str):
+        super().__init__("".join(c if c.isprintable() else _escape(c) for c in message))
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 class InputError(ElmoreError):

@@ -114,10 +114,12 @@ def newest(folder: Path) -> Path:
 
 
 def native_config(folder: Path) -> Any:
-    """As the version before would have written it: format 1 had no `kind` and no `heads`."""
+    """As the version before would have written it: format 1 had no `kind`, no
+    `heads` and no `trained_on`."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     softmax = config.pop("heads", {}).get("softmax", {})
     config["model"].pop("kind", None)
+    config.pop("trained_on", None)
     adaptive = softmax if softmax.get("kind") == "adaptive" else None
     return {"adaptive": adaptive, **config, "version": 1}
 

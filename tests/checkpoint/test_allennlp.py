@@ -15,7 +15,7 @@ from elmore.checkpoint.hdf5 import read_hdf5
 from elmore.checkpoint.sources import load, save
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import WordReader
 from tests.checkpoint.foreign_models import (
     N_ROWS,
     TASK,

@@ -76,7 +76,7 @@ LIES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "last bytes"),
     "only the magic": (table([])[-8:], "last bytes"),
     "another magic": (table([block([HEADER])])[:-1] + b"\0", "last bytes"),
-    "too large a file": (bytes(MAX_TABLE_BYTES) + one(), "larger than"),
+    "too large a file": (bytes(MAX_TABLE_BYTES) + one(), "over 4 MiB"),
     "no header": (table([block([(b"x", entry((2,)))])]), "no header"),
     "no data files": (header(b""), "no data files"),
     "big-endian": (header(field(1, 1) + field(2, 1)), "big-endian"),

@@ -54,14 +54,14 @@ def test_json_has_every_figure(tiny_model: Path, capsys: pytest.CaptureFixture[s
     by_chance = chance([use.sense for use in read_uses("en") if use.word == "bill"])
     assert bill["accuracy"]["static"] == pytest.approx(by_chance)
     assert set(found["total"]) == {"static", "sentence", "layers", "average"}
-    assert len(found["neighbours"]["contextual"]) == 3
-    assert len(found["neighbours"]["static"]) == 8
+    assert len(found["neighbors"]["contextual"]) == 3
+    assert len(found["neighbors"]["static"]) == 8
 
 
 def test_a_chinese_word_asks_for_chinese(tiny_model: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["demo", "--model", str(tiny_model), "--word", "出口", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["demos"]
-    assert (found["language"], found["neighbours"]["word"]) == ("zh", "出口")
+    assert (found["language"], found["neighbors"]["word"]) == ("zh", "出口")
 
 
 @pytest.mark.parametrize("name", ["x.html", "x.png"])

@@ -16,6 +16,7 @@ import pytest
 from elmore.cli.main import main
 from elmore.embedder import Embedder
 from elmore.engine.kernel import NoKernel, find_kernel
+from elmore.files.lock import Lock
 from tests.tiny_models import make
 
 TEXT = "The river bank .\n\nanother one\n"
@@ -262,3 +263,18 @@ def test_a_sentence_too_long_to_be_a_key_of_npz_is_told(
     command = ["embed", str(text), str(tmp_path / "out.npz"), "--model", str(tiny_model)]
     assert main([*command, "--use-sentence-keys", "--quiet"]) == 2
     assert "remove --use-sentence-keys" in capsys.readouterr().err
+
+
+def test_a_second_run_on_one_output_is_told_who_writes(
+    text: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    output = tmp_path / "a.hdf5"
+    (tmp_path / "a.hdf5.partial").mkdir()
+    with Lock(output, beside=True):
+        for resume in ([], ["--resume"]):
+            said = refused(capsys, text, output, "--model", tiny_model, *resume)
+            assert f"process {os.getpid()} on " in said
+            assert "is writing to it; wait until it ends, or stop it." in said
+            assert "remove" not in said
+    assert embed(text, output, "--model", tiny_model, "--resume", "--quiet") == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.hdf5", "in.txt"]

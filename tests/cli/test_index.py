@@ -7,7 +7,9 @@ from rich.cells import cell_len
 
 from elmore.cli.concordance import line
 from elmore.cli.main import main
+from elmore.search import build as building
 from elmore.search.index import Index
+from elmore.search.index_writer import IndexWriter
 from elmore.uses.use import Use
 from tests.search.corpora import corpus
 from tests.tiny_models import Tiny
@@ -156,3 +158,84 @@ def test_a_line_fits_its_width_with_the_word_in_its_place(words: list[str], widt
     (span,) = text.spans
     assert cell_len(text.plain[: span.start]) == width * 9 // 20
     assert not {"\x1b", "\n", "\ud800"} & set(text.plain)
+
+
+# Adding, replacing, verifying ---------------------------------------------------------------------
+
+
+def test_sentences_are_added_once(
+    text: Path, folder: Path, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+):
+    more = tmp_path / "more.txt"
+    more.write_text("a quite new bank\n" + text.read_text(encoding="utf-8"), encoding="utf-8")
+    add = ["index", more, "--model", tiny_model, "--output", folder, "--add"]
+    for words in ("4 words embedded", "0 words embedded"):
+        assert run(*add) == 0
+        assert words in capsys.readouterr().err
+    new = "a quite new bank"
+    assert new in [use.sentence for use in Index.open(folder).uses("bank")]
+    assert "quite" not in Index.open(folder)  # only the listed words are indexed
+    assert run("index", "compact", folder, "--quiet") == 0
+    assert len(Index.open(folder).manifest.segments) == 1
+    assert "--words cannot be given with --add" in refused(capsys, *add, "--words", 5)
+    assert "give one of them" in refused(capsys, *add, "--force")
+    assert "not an index" in refused(capsys, *add[:-2], tmp_path / "absent", "--add")
+    with IndexWriter(folder):
+        assert "is writing to it" in refused(capsys, *add)
+
+
+def test_an_index_is_replaced_when_asked(
+    text: Path, folder: Path, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+):
+    other = tmp_path / "other.txt"
+    other.write_text("only this bank\n", encoding="utf-8")
+    make = ["index", other, "--model", tiny_model, "--output", folder]
+    assert "replace it (--force)" in refused(capsys, *make)
+    assert run(*make, "--force") == 0
+    assert Index.open(folder).words == ["bank", "only", "this"]
+    assert (
+        run(*make[:-1], tmp_path / "new", "--force", "--quiet") == 0
+    )  # there is nothing to replace
+
+
+def test_a_build_with_another_number_of_words_is_refused(
+    text: Path, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+):
+    make = ["index", text, "--model", tiny_model, "--output", tmp_path / "i"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "compact", interrupt)
+        assert run(*make) == 130
+    said = refused(capsys, *make, "--words", 5)
+    assert "has words the 20,000 most frequent words, not the 5 most frequent words" in said
+    adding = refused(capsys, *make[:2], "--model", tiny_model, "--output", tmp_path / "k", "--add")
+    assert "not an index" in adding
+    assert run(*make, "--quiet") == 0
+
+
+def interrupt(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_verify_says_what_is_damaged(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("index", "verify", folder) == 0
+    assert capsys.readouterr().out.rstrip().endswith("all intact")
+    (vectors,) = folder.rglob("vectors-0.bin")
+    data = bytearray(vectors.read_bytes())
+    data[100] ^= 1
+    vectors.write_bytes(data)
+    assert run("index", "verify", folder) == 2
+    out, err = capsys.readouterr()
+    assert "vectors-0.bin: 1 of 1 blocks are damaged" in out
+    assert "1 files are damaged; restore" in err
+    old = Path(__file__).parents[1] / "before" / "indexes" / "mix"
+    assert run("index", "verify", old) == 0
+    assert "no checksums in words.txt, " in capsys.readouterr().out
+
+
+def test_the_help_of_index_is_that_of_building_and_names_the_others(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert run("index", "--help") == 0
+    out = capsys.readouterr().out
+    for said in ("--model", "--add", "--force", "elmore index verify"):
+        assert said in out

@@ -19,16 +19,21 @@ COMMANDS = {
         "corpus --epochs --errors --from --minutes --no-resume --output --quiet --recipe "
         "--resume --set --steps --tokenize --valid --vocabulary"
     ),
-    "evaluate": "source text --carry-state --errors --options --per-sentence --tokenize",
+    "evaluate": (
+        "source text --carry-state --errors --first-words --max-words --no-carry-state "
+        "--no-tokenize --options --per-sentence --tokenize"
+    ),
     "convert": "source target --options",
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
         "--seeds --set --test --train"
     ),
-    "index": (
-        "corpus --device --errors --keep --model --options --output --precision --quiet "
-        "--tokenize --uses --vectors --words"
+    "index build": (
+        "corpus --add --device --errors --force --keep --model --options --output --precision "
+        "--quiet --tokenize --uses --vectors --words"
     ),
+    "index verify": "folder",
+    "index compact": "folder --quiet",
     "neighbors": "folder sentence --all-words --layer --model --word -k",
     "senses": "folder word --layer --typical",
     "doctor": "source --options",

@@ -8,10 +8,16 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from elmore.cli.main import main
+from elmore.config import override
+from elmore.files.lock import Lock
+from elmore.pretrain import evaluate as scores
+from elmore.pretrain.run import pretrain as library_pretrain
+from tests.pretrain import tiny_runs
 from tests.pretrain.tiny_runs import corpus, logged
 
 RECIPE = """
@@ -288,7 +294,7 @@ def test_per_sentence_log_probabilities_add_up_to_the_perplexity(
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["sentence"] for row in rows] == (text / "part0.txt").read_text().splitlines()
     n = sum(len(row["sentence"].split()) + 1 for row in rows)
-    assert evaluate(run, text / "part0.txt") == 0
+    assert evaluate(run, text / "part0.txt", "--no-carry-state") == 0
     forward = float(capsys.readouterr().out.splitlines()[0].split()[-1])
     assert 2.718281828 ** (-sum(row["forward"] for row in rows) / n) == pytest.approx(
         forward, abs=0.006
@@ -296,11 +302,11 @@ def test_per_sentence_log_probabilities_add_up_to_the_perplexity(
 
 
 def test_carried_state_is_another_number(run: Path, text: Path, capsys: pytest.CaptureFixture[str]):
-    assert evaluate(run, text / "part0.txt") == 0
+    assert evaluate(run, text / "part0.txt", "--no-carry-state") == 0
     assert evaluate(run, text / "part0.txt", "--carry-state") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[3] == lines[7]
-    assert lines[0] != lines[4]
+    assert lines[3] == lines[8]
+    assert lines[0] != lines[5]
 
 
 def test_evaluating_what_cannot_be_is_refused(
@@ -328,3 +334,144 @@ def test_a_setting_of_errors_is_not_undone_by_the_option(tmp_path: Path):
     assert main([*command, "--output", str(tmp_path / "a")]) == 2
     replacing = ["--set", "reading.errors=replace"]
     assert main([*command, "--output", str(tmp_path / "b"), *replacing]) == 0
+
+
+# A model remembers how its text was read ----------------------------------------------------------
+
+
+RAW = "It rained all day. It rained, and it rained! Nobody came, nobody called, nobody knew.\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("rows", "words separated by spaces, state carried between sentences"),
+        ("sentences", "raw text, tokenized, each sentence on its own, at most 5 words"),
+        ("transformer", "words separated by spaces, each sentence on its own, at most 12 words"),
+    ],
+)
+def test_validation_and_evaluation_agree(
+    kind: str,
+    said: str,
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The best figure of a run and `elmore evaluate RUN TEXT`, by default, to 1e-6."""
+    files, settings = corpus(tmp_path / "text"), ["loop.checkpoint_minutes=60", "loop.steps=4"]
+    if kind == "sentences":
+        for path in files:
+            path.write_text(RAW * 30)
+        settings += ["reading.tokenize=true", "batches.max_words=5"]
+    progress = library_pretrain(
+        files, tmp_path / "run", override(tiny_runs.KINDS[kind](), settings), valid=files[0]
+    )
+    found: list[Any] = []
+    monkeypatch.setattr("builtins.print", lambda *told, **_: found.append(" ".join(map(str, told))))
+    whole = scores.perplexity
+    results: list[Any] = []
+
+    def watched(*given: Any, **named: Any) -> Any:
+        results.append(whole(*given, **named))
+        return results[-1]
+
+    monkeypatch.setattr(scores, "perplexity", watched)
+    assert evaluate(tmp_path / "run", files[0]) == 0
+    monkeypatch.undo()
+    assert results[0].average == pytest.approx(progress.best, rel=1e-6)
+    assert found[-1] == f"read as in training: {said}"
+
+
+def test_a_part_of_the_text_agrees_too(text: Path, tmp_path: Path, capsys: Any):
+    valid = ["--valid", text / "part0.txt", "--set", "valid_words=100"]
+    assert pretrain(text, tmp_path / "run", *valid) == 0
+    out, err = capsys.readouterr()
+    assert "note: Validation reads the first 1" in err
+    assert evaluate(tmp_path / "run", text / "part0.txt", "--first-words", 100) == 0
+    best = out.split("best perplexity ")[1].split()[0]
+    assert f"average perplexity   {best}\n" in capsys.readouterr().out
+
+
+def test_another_reading_than_in_training_is_said(run: Path, text: Path, capsys: Any):
+    assert evaluate(run, text / "part0.txt", "--no-carry-state", "--max-words", 9) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == (
+        "NOT read as in training: words separated by spaces, each sentence on its own, at most 9 "
+        "words; in training: words separated by spaces, state carried between sentences"
+    )
+    assert evaluate(run, text / "part0.txt", "--per-sentence") == 0
+    assert capsys.readouterr().err.startswith("NOT read as in training")
+
+
+def test_a_model_that_does_not_remember_is_read_as_ever(
+    run: Path, text: Path, tmp_path: Path, capsys: Any
+):
+    """Models of the version before, and HDF5."""
+    assert main(["convert", str(run), str(tmp_path / "model.hdf5")]) == 0
+    assert main(["convert", str(run), str(tmp_path / "folder")]) == 0
+    path = tmp_path / "folder" / "config.json"
+    config = json.loads(path.read_text())
+    assert config.pop("trained_on") == {
+        "tokenize": False, "carry_state": True, "max_words": None
+    }  # fmt: skip
+    path.write_text(json.dumps(config))
+    capsys.readouterr()
+    for model in (tmp_path / "model.hdf5", tmp_path / "folder"):
+        assert evaluate(model, text / "part0.txt") == 0
+        found = capsys.readouterr().out.splitlines()
+        assert evaluate(run, text / "part0.txt", "--no-carry-state") == 0
+        assert found[:4] == capsys.readouterr().out.splitlines()[:4]
+        assert found[4].endswith("; how the model read its text is not recorded")
+
+
+# One run in a folder ------------------------------------------------------------------------------
+
+
+def test_a_second_run_in_the_folder_is_refused_in_one_line(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert pretrain(text, tmp_path / "run", "--quiet") == 0
+    with Lock(tmp_path / "run"):
+        for arguments in (["--resume", "--steps", 9], []):
+            said = refused(capsys, pretrain(text, tmp_path / "run", *arguments))
+            assert f"{tmp_path / 'run'}: process {os.getpid()} on " in said
+            assert "(since 2" in said
+    assert pretrain(text, tmp_path / "run", "--resume", "--steps", 4) == 0
+
+
+def test_two_runs_at_once_leave_one(text: Path, tmp_path: Path):
+    """The first one trains on while the second is refused."""
+
+    def second() -> None:
+        while not logged(tmp_path / "run"):
+            time.sleep(0.005)
+        codes.append(pretrain(text, tmp_path / "run", "--quiet", "--resume"))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    codes: list[int] = []
+    other = threading.Thread(target=second)
+    other.start()
+    code = pretrain(text, tmp_path / "run", "--quiet", "--steps", 100_000)
+    other.join()
+    assert (codes, code) == ([2], 130)
+
+
+# Hostile files ------------------------------------------------------------------------------------
+
+
+def test_a_run_json_without_end_or_sense_is_refused(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert pretrain(text, tmp_path / "run", "--quiet") == 0
+    path = tmp_path / "run" / "run.json"
+    whole = json.loads(path.read_text())
+    whole["config"]["model"]["context"]["n_layers"] = 1_000_000
+    path.write_text(json.dumps(whole))
+    assert "n_layers" in refused(capsys, pretrain(text, tmp_path / "run", "--resume"))
+    for junk in (b"\xff", b"[" * 100_000, b"{}"):
+        path.write_bytes(junk)
+        assert "run.json" in refused(capsys, pretrain(text, tmp_path / "run", "--resume"))
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "run.json: not a file" in refused(capsys, pretrain(text, tmp_path / "run", "--resume"))

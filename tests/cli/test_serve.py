@@ -91,5 +91,5 @@ def test_being_open_to_others_without_a_key_is_warned_of(
     assert main(["serve", "--model", str(tiny_model), "--port", "0", *options]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert ("0.0.0.0 is open to others, and no key is asked for." in err) is warned
+    assert ("other machines can use 0.0.0.0, and no key is needed." in err) is warned
     assert "sesame" not in err

@@ -9,7 +9,7 @@ import pytest
 from elmore.cli.main import main
 from elmore.embedder import Embedder
 from elmore.files.lock import Lock
-from elmore.store.layout import shard_name
+from elmore.store.layout import index_name, shard_name
 from elmore.store.store import Store
 from tests.tiny_models import make
 
@@ -89,6 +89,19 @@ def test_verify_names_what_is_damaged(filled: Path, capsys: pytest.CaptureFixtur
     err = capsys.readouterr().err
     assert "left out: " in err
     assert "21 sentences added" in err
+
+
+def test_verify_tells_a_damaged_table_from_damaged_sentences(
+    filled: Path, text: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+):
+    (filled / index_name(0)).write_bytes(bytes(8192))
+    assert run("verify", filled) == 2
+    out, err = capsys.readouterr()
+    assert out.startswith("index-00000.bin: does not find 22 sentence(s);")
+    assert "none of its 22 sentences" in err
+    assert run("fill", text, filled, "--model", tiny_model) == 0
+    assert "0 sentences added (0 words), " in capsys.readouterr().err
+    assert run("verify", filled) == 0
 
 
 def test_export_and_merge_write_what_they_are_asked(filled: Path, tmp_path: Path):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from elmore.demo.ambiguous_words import Language, read_uses
+from elmore.demo.drawing import html_page, svg, write_html, write_png
 from elmore.demo.embedded_uses import UseVectors, embed_uses
-from elmore.demo.html import html_page, svg, write_html
 from elmore.demo.picture import CONTEXT, Box, Label, Picture, picture_uses
-from elmore.demo.png import write_png
 from elmore.embedder import Embedder
 from elmore.errors import InputError
 from elmore.uses.geometry import exact_plane
@@ -85,7 +84,7 @@ def test_chinese_without_a_font_for_it_is_said(
     vectors: dict[Language, UseVectors], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
-    monkeypatch.setattr("elmore.demo.png._FONTS", ("DejaVu Sans",))
+    monkeypatch.setattr("elmore.demo.drawing._FONTS", ("DejaVu Sans",))
     chinese = picture_uses(vectors["zh"], "苹果", "tiny")
     with pytest.raises(InputError, match=r"Noto Sans CJK SC.*\.html instead"):
         write_png(chinese, tmp_path / "x.png")

@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ import numpy as np
 import pytest
 
 from elmore.dump import resumable as parts
-from elmore.dump.config import DumpConfig, partial_folder
+from elmore.dump.config import DumpConfig, format_of, partial_folder
 from elmore.dump.dump import dump
 from elmore.dump.lines import Item
 from elmore.embedder import Embedder
 from elmore.engine.kernel import NoKernel, find_kernel
 from elmore.errors import FormatError, InputError
+from elmore.files.lock import BusyError
 from tests.tiny_models import make
 
 LINES = [f"sentence {i} says {'again ' * (i % 9)}." if i % 13 else "" for i in range(800)]
@@ -194,6 +196,34 @@ def test_a_run_whose_first_part_never_came_leaves_nothing(tiny_embedder: Embedde
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["a.hdf5", "a.npz", "a.jsonl"])
+def test_a_second_run_is_told_who_writes_and_the_first_is_unharmed(
+    tiny_embedder: Embedder, whole: Path, tmp_path: Path, name: str
+):
+    target, told = tmp_path / name, []
+    config = CONFIG.model_copy(update={"format": format_of(target)})
+    seconds = [config] if name != "a.hdf5" else [config, RESUME]
+
+    def with_a_second_run() -> Iterator[str]:
+        for number, line in enumerate(FEW):
+            if number in (3, 150, 299):
+                for other in seconds:
+                    with pytest.raises(BusyError) as caught:
+                        dump(tiny_embedder, FEW, target, other)
+                    told.append(str(caught.value))
+            yield line
+
+    report = dump(tiny_embedder, with_a_second_run(), target, config)
+    assert report.lines == 300
+    assert len(told) == 3 * len(seconds)
+    for line in told:
+        assert f"process {os.getpid()} on {socket.gethostname()} (since " in line
+        assert "remove" not in line
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    if name == "a.hdf5":
+        same(target, whole)
+
+
 # Real processes ---------------------------------------------------------------------------------
 
 
@@ -243,7 +273,8 @@ def test_killed_at_any_moment_and_resumed_it_is_the_same_file(
 def _until_it_writes(child: BaseProcess, folder: Path) -> None:
     """Starting takes far longer than writing: the moments worth a kill begin with the first part
     this child has in hand."""
-    while child.is_alive() and not any(folder.glob(f".*.hdf5.{child.pid}.elmore-tmp")):
+    before = set(folder.glob(".*.elmore-tmp"))
+    while child.is_alive() and not set(folder.glob(".*.hdf5.*.elmore-tmp")) - before:
         time.sleep(0.001)
 
 
@@ -312,7 +343,8 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_looks_whole(
     tiny_embedder: Embedder, tmp_path: Path, n_bytes: int
 ):
     one_part = DumpConfig()
-    for name, config in {"a.hdf5": one_part, "a.npz": DumpConfig(format="npz")}.items():
+    others = {"a.npz": DumpConfig(format="npz"), "a.jsonl": DumpConfig(format="jsonl")}
+    for name, config in {"a.hdf5": one_part, **others}.items():
         with small_disk(n_bytes), pytest.raises(InputError, match=r"cannot be written \(File too"):
             dump(tiny_embedder, FEW, tmp_path / name, config)
     assert list(tmp_path.iterdir()) == []

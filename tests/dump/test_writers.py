@@ -1,13 +1,16 @@
 """Keys that HDF5 can hold, and a disk whose failures are not lost on the way."""
 
 import io
+import json
+import tracemalloc
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from elmore.dump.writers import sentence_key
+from elmore.dump.lines import Item
+from elmore.dump.writers import JsonlWriter, sentence_key
 from elmore.files.hdf5_file import Disk, hdf5_file
 
 
@@ -29,6 +32,42 @@ def test_a_key_is_the_sentence_without_what_hdf5_takes_for_a_path(
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file[key] = [1.0]
         assert list(file) == [key]
+
+
+class Nowhere(io.RawIOBase):
+    """Counts what is written and keeps nothing."""
+
+    n_bytes = 0
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.n_bytes += len(data)
+        return len(data)
+
+
+def test_a_long_sentence_becomes_json_with_one_vector_in_memory():
+    n_words, out = 3_000, Nowhere()
+    vectors = np.random.default_rng(0).normal(size=(3, n_words, 64)).astype(np.float32)
+    item = Item(0, "", ["w"] * n_words, vectors)
+    tracemalloc.start()
+    try:
+        JsonlWriter(out).add(item)  # type: ignore[arg-type]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert out.n_bytes > 5_000_000
+    assert peak < 1_000_000  # of which the words take a quarter; it was 190 kB per word
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 2), (3, 2), (2, 0, 2), (0, 2)])
+def test_json_has_the_shortest_numbers_that_give_the_vectors_again(shape: tuple[int, ...]):
+    vectors = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    out = io.BytesIO()
+    JsonlWriter(out).add(Item(4, "ü", ["ü"], vectors))
+    found = json.loads(out.getvalue())
+    assert found["index"] == 4
+    np.testing.assert_array_equal(np.array(found["layers"], np.float32).reshape(shape), vectors)
+    layers = str(vectors.astype(str).tolist()).replace("'", "")
+    assert out.getvalue().decode() == f'{{"index": 4, "words": ["ü"], "layers": {layers}}}\n'
 
 
 class FullAfter(io.FileIO):

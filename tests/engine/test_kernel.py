@@ -9,8 +9,7 @@ import torch
 
 from elmore import kernel_files
 from elmore.embedder import Embedder
-from elmore.engine.kernel import Kernel, NoKernel, find_kernel
-from elmore.engine.native_linear import NativeLinear
+from elmore.engine.kernel import Kernel, NativeLinear, NoKernel, find_kernel
 from elmore.engine.runner import runner_for
 from elmore.kernel_files import SOURCES, build, kernel_paths
 from tests.engine.engines import KERNELS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmore.engine.lru_rows import LruRows
+from elmore.engine.gate_table import LruRows
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.text.byte_reader import ByteReader

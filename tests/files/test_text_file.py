@@ -13,7 +13,7 @@ import zstandard
 
 from elmore.errors import InputError
 from elmore.files import text_file as corpus
-from elmore.files.text_file import read_lines
+from elmore.files.text_file import find_files, read_lines
 
 LINES = [f"line {i} {'naïve 東京 ' * (i % 7)}{i * 7919 % 9973}" for i in range(2000)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
@@ -158,3 +158,28 @@ def test_a_bomb_of_zst_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Mon
     path = write(tmp_path, bytes(1 << 27), ".zst")
     assert path.stat().st_size < 1 << 16
     assert "line 1: over 65,536 bytes" in complaint(path)
+
+
+def test_files_and_globs_are_found_once_each_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    files = [tmp_path / f"shard{i}.txt" for i in range(3)]
+    for path in files:
+        path.write_text("word\n")
+    assert find_files([tmp_path / "*.txt"]) == files
+    assert find_files([files[2], str(tmp_path / "shard?.txt")]) == [files[2], files[0], files[1]]
+    monkeypatch.chdir(tmp_path)
+    assert find_files(["shard*.txt"]) == [Path(path.name) for path in files]
+
+
+def test_a_name_with_a_bracket_is_that_file(tmp_path: Path):
+    odd = tmp_path / "a[1].txt"
+    odd.write_text("word\n")
+    assert find_files([odd]) == [odd]
+
+
+@pytest.mark.parametrize("pattern", ["nothing.txt", "*.nothing", "folder"])
+def test_a_pattern_that_finds_nothing_is_an_error_that_names_it(tmp_path: Path, pattern: str):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="no such file"):
+        find_files([tmp_path / pattern])

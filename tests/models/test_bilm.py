@@ -9,8 +9,7 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.transformer import TransformerConfig
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
 
 SPELLING = CharCNNConfig(char_dim=3, filters=((1, 4), (2, 6)), n_highway=1, dim=8)
 BARE = CharCNNConfig(n_characters=9, char_dim=3, filters=((1, 4), (2, 6)), dim=10, project=False)

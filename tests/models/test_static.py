@@ -1,12 +1,15 @@
 """Static vectors: every layout gives the same table, and damage is told with its place."""
 
 import gzip
+import io
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from elmore.errors import FormatError
+from elmore.errors import ElmoreError, FormatError
 from elmore.models.static import StaticVectors
 
 WORDS = ["the", "Bank", "bank", "New York", "naïve"]
@@ -122,3 +125,119 @@ def test_an_npz_with_other_arrays_is_refused(tmp_path: Path):
     (tmp_path / "y.npy").rename(tmp_path / "y.npz")
     with pytest.raises(FormatError, match=r"not a readable \.npz"):
         StaticVectors.load(tmp_path / "y.npz")
+
+
+# Files that lie about their sizes, or are of another kind inside ----------------------------------
+
+
+def npz(folder: Path, words: bytes, vectors: bytes, kind: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(folder / "v.npz", "w", kind) as archive:
+        archive.writestr("words.npy", words)
+        archive.writestr("vectors.npy", vectors)
+    return folder / "v.npz"
+
+
+def npy(array: np.ndarray, *edits: tuple[bytes, bytes]) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array)
+    raw = file.getvalue()
+    for old, new in edits:
+        assert old in raw
+        raw = raw.replace(old, new.ljust(len(old)))  # headers are padded by spaces
+    return raw
+
+
+TEXTS = np.array(["a", "b"])
+NUMBERS = np.ones((2, 3), np.float32)
+LIES: dict[str, tuple[bytes, bytes]] = {
+    "4 TB": (npy(TEXTS), npy(NUMBERS, (b"(2, 3), }" + b" " * 12, b"(2, 549755813888), }"))),
+    "beyond any memory": (
+        npy(TEXTS),
+        npy(NUMBERS, (b"(2, 3), }" + b" " * 20, b"(2, " + b"9" * 20 + b"), }")),
+    ),
+    "a negative size": (npy(TEXTS), npy(NUMBERS, (b"(2, 3)", b"(2,-3)"))),
+    "two negative sizes": (npy(TEXTS), npy(NUMBERS, (b"(2, 3), }  ", b"(-2, -3), }"))),
+    "fewer numbers": (npy(TEXTS), npy(NUMBERS, (b"(2, 3)", b"(2, 2)"))),
+    "objects": (npy(TEXTS), npy(NUMBERS, (b"'<f4'", b"'|O' "))),
+    "objects for words": (npy(TEXTS, (b"'<U1'", b"'|O' ")), npy(NUMBERS)),
+    "complex numbers": (npy(TEXTS), npy(NUMBERS.astype(np.complex64))),
+    "truth values": (npy(TEXTS), npy(NUMBERS.astype(bool))),
+    "dates": (npy(TEXTS), npy(NUMBERS.astype("M8[s]"))),
+    "records": (npy(TEXTS), npy(np.ones(2, [("a", "f4", (3,))]))),
+    "an unknown type": (npy(TEXTS), npy(NUMBERS, (b"'<f4'", b"'<f9'"))),
+    "a header of code": (npy(TEXTS), npy(NUMBERS, (b"{'descr'", b"exit(3)#"))),
+    "a header that never closes": (npy(TEXTS), npy(NUMBERS, (b"(2, 3), }", b"(2, 3, {{"))),
+    "another version": (npy(TEXTS), npy(NUMBERS, (b"\x93NUMPY\x01", b"\x93NUMPY\x09"))),
+    "no array": (npy(TEXTS), b"not an array"),
+    "nothing": (b"", b""),
+    "a letter that does not exist": (npy(TEXTS, (b"a\0\0\0", b"a\0\0\x7f")), npy(NUMBERS)),
+    "a header longer than the file": (
+        npy(TEXTS),
+        npy(NUMBERS)[:8] + b"\xff\xff" + npy(NUMBERS)[10:],
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_npz_that_lies_is_refused_in_one_line(tmp_path: Path, lie: str):
+    with pytest.raises(FormatError, match=r"v\.npz: ") as caught:
+        StaticVectors.load(npz(tmp_path, *LIES[lie]))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_npz_of_other_numbers_is_read(tmp_path: Path):
+    for kind in ("f2", "f8", ">f4", "i2", "u1"):
+        path = npz(tmp_path, npy(np.array([b"a", b"b"])), npy(NUMBERS.astype(kind)))
+        found = StaticVectors.load(path)
+        assert found.words == ("a", "b")
+        np.testing.assert_array_equal(found.vectors, NUMBERS)
+    path = npz(tmp_path, npy(TEXTS), npy(np.asfortranarray(np.arange(6.0).reshape(2, 3))))
+    np.testing.assert_array_equal(StaticVectors.load(path).vectors, [[0, 1, 2], [3, 4, 5]])
+
+
+@pytest.mark.parametrize("name", ["v.npz", "v.bin.gz", "v.txt.gz"])
+def test_bombs_stop_early(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("elmore.models.static._SPARE", 1 << 20)
+    path, n = tmp_path / name, 1 << 19
+    match name:
+        case "v.npz":
+            words = npy(np.full(n, "a"))
+            path = npz(tmp_path, words, npy(np.zeros((n, 8), np.float32)), zipfile.ZIP_DEFLATED)
+        case "v.bin.gz":
+            path.write_bytes(gzip.compress(f"{n} 8\n".encode() + (b"a " + bytes(32)) * n))
+        case "v.txt.gz":
+            path.write_bytes(gzip.compress(b"a 0 0 0\n" * n))
+    with pytest.raises(FormatError, match="unpacks to over 8 times its size"):
+        StaticVectors.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.txt", "² ³\na 1\n".encode()),
+        ("v.txt", b"9" * 5000 + b" 3\na 1 2 3\n"),
+        ("v.txt", b"3 0\nword\n"),
+        ("v.bin", b"0 99999999999999\na "),
+        ("v.bin", b"0 0\n"),
+        ("v.bin", b"9" * 40 + b" 9\n"),
+        ("v.bin.gz", b"\x1f\x8b not really"),
+        ("v.npz", b"PK\x05\x06" + bytes(18)),
+    ],
+)
+def test_counts_that_are_none_are_refused(tmp_path: Path, name: str, content: bytes):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ElmoreError) as caught:
+        StaticVectors.load(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="devices and pipes have no names there")
+@pytest.mark.parametrize("name", ["v.npz", "v.bin", "v.bin.gz"])
+def test_devices_and_pipes_are_refused(tmp_path: Path, name: str):
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(FormatError, match="not a regular file"):
+        StaticVectors.load(tmp_path / name)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(FormatError, match="not a regular file"):
+        StaticVectors.load(tmp_path / name)

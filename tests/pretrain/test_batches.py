@@ -19,8 +19,7 @@ from elmore.pretrain.batches import (
     SentencesConfig,
 )
 from elmore.pretrain.sentences import ReadingConfig, SentenceStream
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import Vocabulary, WordReader
 from tests.pretrain.tiny_runs import corpus
 
 MARKS = ["<S>", "</S>", "<UNK>"]

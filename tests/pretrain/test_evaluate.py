@@ -13,13 +13,18 @@ from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.bilm import BiLM
+from elmore.models.language_model import LanguageModel
+from elmore.nn.softmax import Softmax
 from elmore.pretrain.evaluate import (
     SentenceScore,
     evaluate,
+    first_words,
     language_model,
     perplexity,
     summarize,
 )
+from elmore.text.byte_reader import ByteReader
+from elmore.text.vocabulary import Vocabulary
 from tests.oracle import lstm_elmo
 from tests.pretrain.tiny_runs import TRANSFORMER
 from tests.tiny_models import OPTIONS, WORDS
@@ -162,3 +167,81 @@ def test_the_text_is_read_as_it_is_scored(model: tuple[Checkpoint, Weights]):
     assert next(scores).words == ["the"]
     with pytest.raises(InputError, match="broken"):
         list(scores)
+
+
+# Long lines, and text without end -----------------------------------------------------------------
+
+
+def test_a_long_sentence_is_read_on_and_on_with_the_same_result(
+    model: tuple[Checkpoint, Weights], monkeypatch: pytest.MonkeyPatch
+):
+    """23 words with a budget of 16: in pieces whose state is carried, the oracle's numbers."""
+    checkpoint, W = model
+    monkeypatch.setattr("elmore.pretrain.evaluate._BATCH_WORDS", 16)
+    monkeypatch.setattr("elmore.pretrain.evaluate._CARRY_WORDS", 5)
+    for score in evaluate(checkpoint, SENTENCES, "model"):
+        forward, backward, _ = log_probs(W, score.words)
+        assert score.forward == pytest.approx(forward, rel=1e-5)
+        assert score.backward == pytest.approx(backward, rel=1e-5)
+        assert score.pieces == 1
+
+
+def test_a_line_of_many_words_takes_no_more_memory_than_a_batch(
+    model: tuple[Checkpoint, Weights], monkeypatch: pytest.MonkeyPatch
+):
+    largest = 0
+    whole = BiLM.run
+
+    def watched(self: BiLM, spelled: Any, index: Any, *rest: Any) -> Any:
+        nonlocal largest
+        largest = max(largest, index.numel())
+        return whole(self, spelled, index, *rest)
+
+    monkeypatch.setattr(BiLM, "run", watched)
+    (score,) = evaluate(model[0], [["the", "river"] * 20_000], "model")
+    assert largest <= 4096
+    assert len(score.words) == 40_000
+    assert math.isfinite(score.forward)
+
+
+def test_sentences_are_cut_where_training_cuts_them(model: tuple[Checkpoint, Weights]):
+    checkpoint, W = model
+    scores = list(evaluate(checkpoint, SENTENCES, "model", max_words=10))
+    assert [score.words for score in scores] == SENTENCES
+    assert [score.pieces for score in scores] == [1, 1, 1, 3, 1]
+    parts = [log_probs(W, ["the"] * n) for n in (10, 10, 3)]
+    assert scores[3].forward == pytest.approx(sum(p[0] for p in parts), rel=1e-5)
+    assert scores[3].backward == pytest.approx(sum(p[1] for p in parts), rel=1e-5)
+    found = summarize(scores)
+    assert (found.sentences, found.cut) == (5, 1)
+    n = sum(map(len, SENTENCES)) + 5 + 2  # each piece has a mark to predict
+    assert math.log(found.forward) == pytest.approx(-sum(s.forward for s in scores) / n, rel=1e-9)
+
+
+def test_a_transformer_reads_a_line_beyond_its_positions_in_pieces():
+    torch.manual_seed(0)
+    context = TRANSFORMER.context.model_copy(update={"max_positions": 12})
+    lm = LanguageModel(BiLM(TRANSFORMER.model_copy(update={"context": context})), Softmax(9, 8))
+    words = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c", "d", "e", "f"])
+    found = perplexity(lm.eval(), words, [["a"] * 25, ["b"]], speller=ByteReader(12))
+    assert (found.sentences, found.words, found.cut) == (2, 26, 1)
+
+
+def test_a_long_text_is_carried_in_sections(
+    model: tuple[Checkpoint, Weights], monkeypatch: pytest.MonkeyPatch
+):
+    checkpoint, _ = model
+    one, two = carried(checkpoint, SENTENCES[:4]), carried(checkpoint, SENTENCES[4:])
+    n_one, n_two = (r.words + r.sentences for r in (one, two))
+    monkeypatch.setattr("elmore.pretrain.evaluate._SECTION_WORDS", n_one)
+    found = carried(checkpoint, SENTENCES)
+    mean = (n_one * math.log(one.forward) + n_two * math.log(two.forward)) / (n_one + n_two)
+    assert math.log(found.forward) == pytest.approx(mean, rel=1e-6)
+    assert (found.sentences, found.words) == (5, n_one + n_two - 5)
+
+
+def test_the_first_words_end_with_a_sentence():
+    text = [["a", "b"], ["c"], ["d", "e"], ["f"]]
+    assert list(first_words(text, 3)) == text[:2]
+    assert list(first_words(text, 4)) == text[:3]
+    assert list(first_words(text, None)) == text

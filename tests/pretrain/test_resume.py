@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from elmore.files.lock import BusyError, Lock
 from elmore.train.run_folder import checkpoints
 from tests.pretrain.tiny_runs import (
     corpus,
@@ -89,6 +90,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def is_free(folder: Path) -> bool:
+    try:
+        Lock(folder).release()
+    except BusyError:
+        return False
+    return True
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
 def test_two_processes_killed_and_resumed_have_the_same_losses_to_the_last_bit(tmp_path: Path):
     files, whole, broken = corpus(tmp_path / "text"), tmp_path / "whole", tmp_path / "broken"
@@ -98,6 +107,7 @@ def test_two_processes_killed_and_resumed_have_the_same_losses_to_the_last_bit(t
     for pid in [launcher.pid, *children(launcher.pid)]:
         os.kill(pid, signal.SIGKILL)
     launcher.wait()
+    wait_for(lambda: is_free(broken))  # a killed process takes a moment to end
     assert last_step(logged(broken)) < 30
     resumed = [started("rows", files, broken, environment) for environment in loopback(2)]
     for process in (*unkilled, *resumed):

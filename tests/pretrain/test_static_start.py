@@ -8,10 +8,15 @@ from pydantic import ValidationError
 from elmore.nn.softmax import AdaptiveSoftmaxConfig, Softmax
 from elmore.pretrain import static_start
 from elmore.pretrain.config import PretrainConfig
-from elmore.pretrain.objectives.softmax_start import START
 from elmore.pretrain.recipes import find_recipe
 from elmore.pretrain.run import pretrain
-from elmore.pretrain.static_start import count_neighbors, fill_softmax, ids_of, static_vectors
+from elmore.pretrain.static_start import (
+    START,
+    count_neighbors,
+    fill_softmax,
+    ids_of,
+    static_vectors,
+)
 from elmore.text.vocabulary import Vocabulary
 
 SENTENCES = [s.split() for s in ("a b c a", "c b", "a a b d e c", "e")] * 3

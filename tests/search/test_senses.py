@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmore.search import senses
-from elmore.search.characteristic import characteristic
 from elmore.search.index import Index
+from elmore.search.senses import characteristic
 from elmore.uses.clusters import cluster
 from elmore.uses.use import Use
 from tests.search.corpora import corpus

@@ -1,6 +1,7 @@
 """An embedder with a store behind it gives what the embedder gives, and computes it once."""
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -113,14 +114,14 @@ def test_a_store_that_may_only_be_read_is_read_and_the_rest_computed(
 ):
     store = Store.create(tmp_path / "a.store", tiny_embedder)
     store.fill([["My", "bank"]])
-    opened = Path.open
+    opened = os.open
 
-    def no_right(path: Path, mode: str = "r", *more: Any, **options: Any) -> Any:
-        if path.name == "lock" and mode != "r":
+    def no_right(path: Any, flags: int, *mode: int, **options: Any) -> int:
+        if Path(path).name == "lock" and flags & os.O_RDWR:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return opened(path, mode, *more, **options)
+        return opened(path, flags, *mode, **options)
 
-    monkeypatch.setattr(Path, "open", no_right)
+    monkeypatch.setattr(os, "open", no_right)
     elmo = CachedEmbedder(tiny_embedder, Store.open(tmp_path / "a.store"))
     assert [e.words for e in elmo.embed([["My", "bank"], ["The", "river"]])] == [
         ["My", "bank"], ["The", "river"],

@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import resource
 from pathlib import Path
 
 import h5py
@@ -84,3 +85,20 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: py
     with pytest.raises(InputError, match=r"pip install 'elmore\[arrow\]'"):
         export(store, tmp_path / "a.parquet")
     assert not (tmp_path / "a.parquet").exists()
+
+
+@pytest.mark.parametrize("ending", [".hdf5", ".parquet", ".arrow"])
+@pytest.mark.parametrize("n_bytes", [0, 1_000, 100_000])
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, ending: str, n_bytes: int):
+    store = Store.create(tmp_path / "s", waves())
+    store.fill(sentences(1000))
+    (tmp_path / "out").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        with pytest.raises(InputError, match=r"cannot be written \(.*File too large") as caught:
+            export(store, tmp_path / "out" / f"a{ending}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(str(caught.value).splitlines()) == 1
+    assert list((tmp_path / "out").iterdir()) == []

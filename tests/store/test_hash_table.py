@@ -69,3 +69,27 @@ def test_at_most_two_thirds_of_the_slots_are_used(n: int):
     assert slots & (slots - 1) == 0
     assert n <= slots * 2 / 3
     assert slots == 1024 or n > slots / 3 - 1
+
+
+@pytest.mark.parametrize("chunk", [64, 1 << 18])
+@pytest.mark.parametrize("make", [key, crowding])
+def test_a_damaged_table_is_noticed_if_and_only_if_it_loses_a_record(
+    make: object, chunk: int, monkeypatch: pytest.MonkeyPatch
+):
+    assert callable(make)
+    monkeypatch.setattr(hash_table, "_CHUNK", chunk)
+    rng, keys = np.random.default_rng(0), [make(i) for i in range(600)]
+    data = records(keys)
+    sound, seen = hash_table.build(data, 600), set()
+    assert hash_table.finds_all(sound.data, data, 600)
+    for turn in range(60):
+        table = sound.copy()
+        for _ in range(turn % 3 + 1):
+            place = rng.integers(len(table))
+            other = table[rng.integers(len(table))]
+            bit = np.uint64(1) << np.uint64(rng.integers(64))
+            table[place] = (0, other, table[place] ^ bit)[turn % 3]
+        truth = [hash_table.find(table.data, data, 600, k) for k in keys] == list(range(600))
+        assert hash_table.finds_all(table.data, data, 600) == truth
+        seen.add(truth)
+    assert seen == {True, False}

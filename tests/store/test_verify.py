@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from elmore.errors import ElmoreError, FormatError
+from elmore.store import hash_table
 from elmore.store import writer as writing
 from elmore.store.keep import Projection
 from elmore.store.layout import (
@@ -165,3 +166,67 @@ def test_a_lost_projection_is_named(tmp_path: Path):
     store.fill(sentences(5))
     (tmp_path / "s" / PROJECTION).unlink()
     assert [d.file for d in Store.open(tmp_path / "s").verify().damages] == [PROJECTION]
+
+
+# A damaged hash table ---------------------------------------------------------------------------
+
+
+def damage_table(folder: Path, how: str) -> None:
+    path = folder / index_name(Store.open(folder).manifest.index)
+    slots = np.fromfile(path, np.uint64)
+    match how:
+        case "zeros":
+            slots[:] = 0
+        case "half":
+            slots[: len(slots) // 2] = 0
+        case "shuffled":
+            np.random.default_rng(0).shuffle(slots)
+        case "noise":
+            slots[:] = np.random.default_rng(0).integers(1 << 63, size=len(slots), dtype=np.uint64)
+    path.write_bytes(slots.tobytes())
+
+
+@pytest.mark.parametrize("how", ["zeros", "half", "shuffled", "noise"])
+def test_a_damaged_table_is_built_again_before_anything_is_added(tmp_path: Path, how: str):
+    store = Store.create(tmp_path / "s", waves())
+    store.fill(sentences(40))
+    damage_table(tmp_path / "s", how)
+    (damage,) = Store.open(tmp_path / "s").verify().damages
+    assert "`elmore store fill` builds it again" in str(damage)
+    report = Store.open(tmp_path / "s", waves()).fill(sentences(50))
+    assert (report.added, report.repeated) == (10, 40)
+    after = Store.open(tmp_path / "s")
+    assert len(after) == len(set(map(tuple, (e.words for e in after)))) == 50
+    assert after.verify().damages == []
+    assert len(list((tmp_path / "s").glob("index-*"))) == 1
+
+
+def test_a_damaged_table_is_built_again_though_nothing_is_new(tmp_path: Path):
+    store = Store.create(tmp_path / "s", waves())
+    store.fill(sentences(40))
+    damage_table(tmp_path / "s", "half")
+    store = Store.open(tmp_path / "s", waves())
+    assert store.fill(sentences(40)).added == 0
+    assert Store.open(tmp_path / "s").verify().damages == []
+
+
+def test_repeated_sentences_are_told_and_a_merge_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As an earlier version made them after its table was damaged."""
+    store = Store.create(tmp_path / "s", waves())
+    store.fill(sentences(40))
+    damage_table(tmp_path / "s", "zeros")
+    with monkeypatch.context() as patch:
+        patch.setattr(hash_table, "finds_all", lambda *_: True)
+        store.fill(sentences(10))
+    (tmp_path / "s" / index_name(Store.open(tmp_path / "s").manifest.index)).unlink()
+    Store.open(tmp_path / "s", waves()).fill(sentences(41))
+    verdict = Store.open(tmp_path / "s").verify()
+    assert [str(damage) for damage in verdict.damages] == [
+        "sentences.bin: 10 sentence(s) are repeated; `elmore store merge` copies each once"
+    ]
+    assert not verdict.is_table_only
+    Store.merge([tmp_path / "s"], tmp_path / "new")
+    assert len(Store.open(tmp_path / "new")) == 41
+    assert Store.open(tmp_path / "new").verify().damages == []

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import FormatError
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import Vocabulary, WordReader
 
 MARKS = ["<S>", "</S>", "<UNK>"]
 

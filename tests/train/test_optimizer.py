@@ -4,6 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.language_model import LanguageModel
+from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.lstm import LSTMConfig
+from elmore.nn.softmax import Softmax
 from elmore.train.optimizer import (
     AdagradConfig,
     AdamWConfig,
@@ -11,6 +16,7 @@ from elmore.train.optimizer import (
     RowAdagrad,
     RowAdam,
     build_optimizers,
+    by_decay,
 )
 
 ROWS = [[0, 3, 3, 7], [3, 1], [7, 7, 0]]  # of three steps; row 5 and others never
@@ -112,3 +118,19 @@ def test_a_group_has_a_rate_of_its_own_and_may_be_free_of_decay():
     (found,) = build_optimizers(AdamWConfig(lr=0.2, weight_decay=0.1), groups)
     settings = [(group["lr"], group["weight_decay"]) for group in found.param_groups]
     assert settings == [(0.1, 0.1), (0.1, 0.0), (0.2, 0.0)]
+
+
+def test_biases_do_not_decay_even_if_they_are_matrices():
+    """An LSTM's bias has a row per direction, a softmax's a row per word; gains are vectors."""
+    words = CharCNNConfig(dim=8, char_dim=4, filters=((1, 4), (2, 8)), n_highway=1, layer_norm=True)
+    context = LSTMConfig(dim=8, cell_dim=12)
+    model = LanguageModel(BiLM(BiLMConfig(words=words, context=context)), Softmax(10, 8))
+    names = {id(p): name for name, p in model.named_parameters()}
+    decayed, free = by_decay(model, list(model.parameters()))
+    assert (decayed.decay, free.decay) == (True, False)
+    assert {id(p) for group in (decayed, free) for p in group.parameters} == names.keys()
+    assert not [n for n in (names[id(p)] for p in decayed.parameters) if "bias" in n or "norm" in n]
+    kept = {names[id(p)] for p in free.parameters}
+    assert {"bilm.context.layers.0.bias", "softmax.bias", "bilm.words.norm.gamma"} <= kept
+    assert all(p.ndim > 1 for p in decayed.parameters)
+    assert len(decayed.parameters) + len(free.parameters) == len(names)

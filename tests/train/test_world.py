@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from elmore.checkpoint.checkpoint import TrainedOn
 from elmore.models.bilm import BiLM
 from elmore.models.language_model import LanguageModel
 from elmore.nn.softmax import (
@@ -98,7 +99,10 @@ def trained(case: Case, folder: Path, world: World) -> dict[str, Tensor]:
     model = LanguageModel(BiLM(config), build_softmax(case.softmax, len(VOCABULARY), 8))
     given: Any = Given(case.batches, world.rank, world.size)
     first = case.softmax_first
-    objective = BiLMObjective(model, given, VOCABULARY, [], softmax_first=first)
+    read = TrainedOn(tokenize=False, carry_state=case.batches == "rows")
+    objective = BiLMObjective(
+        model, given, VOCABULARY, [], trained_on=read, softmax_first=first
+    )  # fmt: skip
     folder.mkdir(exist_ok=True)
     loop = LoopConfig(steps=STEPS, optimizer=case.optimizer, clip=1.0)
     Loop(objective, loop, RunFolder(folder, keep=loop.keep), world).run()

@@ -9,7 +9,7 @@ from torch import nn
 
 from elmore.train.loop import Loop, LoopConfig, Loss
 from elmore.train.optimizer import AdagradConfig, Group
-from elmore.train.run_folder import RunFolder
+from elmore.train.run_folder import RunFolder, checkpoints
 from elmore.train.world import World
 
 QUICK = LoopConfig(steps=10, optimizer=AdagradConfig(lr=0.1), log_steps=1)
@@ -30,8 +30,8 @@ class Toy:
     def groups(self) -> list[Group]:
         return [Group(list(self.module.parameters()))]
 
-    def begin(self, step: int) -> None:
-        del step  # nothing is drawn at random
+    def begin(self, step: int, done: float) -> None:
+        del step, done  # nothing is drawn at random
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         del rng
@@ -60,7 +60,7 @@ def loop(objective: Toy, folder: Path, **changes: Any) -> Loop:
 
 def resumed(objective: Toy, folder: Path, **changes: Any) -> Loop:
     """As `pretrain` does it: weights from the newest checkpoint, then the rest."""
-    newest = max((folder / "checkpoints").glob("step-*"))
+    newest = checkpoints(folder)[-1]
     objective.module.load_state_dict(torch.load(newest / "model.pt", weights_only=True))
     again = loop(objective, folder, **changes)
     again.resume()

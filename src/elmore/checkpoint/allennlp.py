@@ -124,31 +124,25 @@ def _transformer_config(
     encoder = _section(path, _section(path, embedders, embedder), "encoder")
     with valid(path):
         spelling = _EncoderSection(**encoder)
-        context = _ContextSection(**_section(path, model, "contextualizer"))
-        return BiLMConfig(words=_spelling_config(spelling), context=_context(context, tensors))
-
-
-def _spelling_config(encoder: _EncoderSection) -> CharCNNConfig:
-    return CharCNNConfig(
-        char_dim=encoder.embedding_dim,
-        filters=tuple((width, count) for width, count in encoder.filters),
-        activation=encoder.activation,
-        n_highway=encoder.num_highway,
-        dim=encoder.projection_dim,
-        project_at=encoder.projection_location,
-        layer_norm=encoder.do_layer_norm,
-    )
-
-
-def _context(section: _ContextSection, tensors: TorchTensors) -> TransformerConfig:
-    return TransformerConfig(
-        dim=section.input_dim,
-        ff_dim=section.hidden_dim,
-        n_layers=section.num_layers,
-        dropout=section.dropout,
-        input_dropout=section.input_dropout or 0.0,
-        max_positions=tensors.shape(_POSITIONS, 3)[1],
-    )
+        stack = _ContextSection(**_section(path, model, "contextualizer"))
+        words = CharCNNConfig(
+            char_dim=spelling.embedding_dim,
+            filters=tuple((width, count) for width, count in spelling.filters),
+            activation=spelling.activation,
+            n_highway=spelling.num_highway,
+            dim=spelling.projection_dim,
+            project_at=spelling.projection_location,
+            layer_norm=spelling.do_layer_norm,
+        )
+        context = TransformerConfig(
+            dim=stack.input_dim,
+            ff_dim=stack.hidden_dim,
+            n_layers=stack.num_layers,
+            dropout=stack.dropout,
+            input_dropout=stack.input_dropout or 0.0,
+            max_positions=tensors.shape(_POSITIONS, 3)[1],
+        )
+        return BiLMConfig(words=words, context=context)
 
 
 def _read_spelling(tensors: TorchTensors, shape: BiLMConfig, prefix: str) -> dict[str, Tensor]:

@@ -101,7 +101,7 @@ def _unpack_zip(archive: Path, folder: Path, budget: _Budget) -> None:
     with zipfile.ZipFile(archive) as container:
         for n, member in enumerate(container.infolist()):
             _check_count(archive, n)
-            if member.is_dir():
+            if member.filename.endswith("/"):
                 continue
             plain = member.external_attr >> 28 in (0, 0o10)  # the Unix kind: none or a file
             target = _target(archive, folder, member.filename, plain)
@@ -109,6 +109,11 @@ def _unpack_zip(archive: Path, folder: Path, budget: _Budget) -> None:
                 raise FormatError(
                     f"{archive}: '{member.filename}' asks for a password; unpack it yourself and "
                     "name the folder."
+                )
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise FormatError(
+                    f"{archive}: '{member.filename}' has compression {member.compress_type}; "
+                    "expected none or deflate, the usual one."
                 )
             if target is not None:
                 with container.open(member) as source, target.open("xb") as file:
@@ -119,7 +124,8 @@ def _unpack_zip(archive: Path, folder: Path, budget: _Budget) -> None:
 def _target(archive: Path, folder: Path, name: str, plain: bool) -> Path | None:
     """Where a member goes, None if it is no file of a model. It must be a plain file."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
+    odd = any(mark in name for mark in ("\\", ":", "\0"))
+    if path.is_absolute() or ".." in path.parts or odd or not path.parts:
         raise FormatError(
             f"{archive}: contains {name!r:.80}, a path that leads out of the archive; not unpacked."
         )

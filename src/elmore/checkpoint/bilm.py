@@ -12,13 +12,11 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.layers import LayerModel
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.softmax import AdaptiveSoftmax
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.text.byte_reader import ByteReader
 from elmore.text.dictionary_reader import DictionaryReader, read_dictionary
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import Vocabulary, WordReader
 
 SOFTMAX = "softmax"
 SoftmaxHead = nn.Linear | AdaptiveSoftmax

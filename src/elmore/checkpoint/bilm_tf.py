@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
-from elmore.checkpoint.checkpoint import Checkpoint, build_model
+from elmore.checkpoint.checkpoint import Checkpoint, NamedTensors, build_model
 from elmore.checkpoint.hdf5 import Array, read_tensors
-from elmore.checkpoint.named_tensors import NamedTensors
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.tensor_bundle import TensorBundle
 from elmore.text.vocabulary import Vocabulary
@@ -38,7 +37,7 @@ def read_bilm_tf(
     return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw)
 
 
-class _Variables(NamedTensors):
+class _Variables(NamedTensors[Array]):
     """The variables of the language model, asked for by the names of the HDF5 format."""
 
     def __init__(self, bundle: TensorBundle, judge: str):

@@ -1,11 +1,13 @@
 """What every reader of model files returns, and the checks they share."""
 
 import hashlib
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
@@ -14,6 +16,8 @@ from elmore.models.kinds import ModelConfig, build, identity
 from elmore.models.layers import LayerModel
 from elmore.text.reader import Reader
 from elmore.text.vocabulary import Vocabulary
+
+Values = TypeVar("Values")
 
 
 class LearnedMix(Frozen):
@@ -29,6 +33,17 @@ class LearnedMix(Frozen):
         """s_j, the share of each layer; what `Embedding.mix` takes."""
         shares = torch.softmax(torch.tensor(self.scalars, dtype=torch.float64), dim=0)
         return tuple(shares.tolist())
+
+
+class TrainedOn(Frozen):
+    """How the text that a language model was trained on became words and sequences."""
+
+    tokenize: bool
+    """It was raw text; otherwise words were separated by spaces."""
+    carry_state: bool
+    """State was carried from sentence to sentence; otherwise each was read on its own."""
+    max_words: int | None = Field(default=None, ge=1)
+    """Longer sentences were cut into pieces of this many words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,8 @@ class Checkpoint:
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
     """What the files do not say and was assumed."""
+    trained_on: TrainedOn | None = None
+    """None if the files do not say it."""
 
     def need_reader(self) -> Reader:
         """The reader, or an error that says what is missing."""
@@ -98,3 +115,52 @@ def check_tensors(
             )
     if extra := sorted(set(found) - set(expected)):
         raise FormatError(f"{source}: tensor '{extra[0]}' is not part of the model in its config.")
+
+
+class NamedTensors(ABC, Generic[Values]):
+    """Tensors of a file by their names there. The shape of each is checked before it is read, and
+    when all are read none may be left over. Every foreign format of weights is one of these.
+    `where` is the file, `judge` is what says which tensors it must have, both for messages."""
+
+    def __init__(self, where: str, judge: str):
+        self.where, self.judge = where, judge
+        self.taken: set[str] = set()
+
+    @abstractmethod
+    def names(self) -> Iterable[str]:
+        """Every tensor that must be read."""
+
+    @abstractmethod
+    def find(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        """The type and shape of a tensor, None if there is none of this name."""
+
+    @abstractmethod
+    def take(self, name: str, shape: tuple[int, ...]) -> Values:
+        """The values of a tensor that must have this shape."""
+
+    def rows(self, name: str) -> int | None:
+        """The length of a table, None if there is none."""
+        _, shape = self.find(name) or ("", ())
+        return shape[0] if shape else None
+
+    def claim(self, name: str, shape: tuple[int, ...]) -> None:
+        """Check a tensor that is about to be read."""
+        wanted = f"{self.judge} calls for float32 of shape {shape}"
+        found = self.find(name)
+        if found is None:
+            raise FormatError(f"{self.where}: the tensor '{name}' is missing; {wanted}.")
+        if found[1] != shape or "float" not in found[0]:
+            raise FormatError(
+                f"{self.where}: '{name}' is {found[0]} of shape {found[1]}, but {wanted}. "
+                "They are probably from different models."
+            )
+        self.taken.add(name)
+
+    def expect_nothing_else(self, prefixes: tuple[str, ...] = ("",)) -> None:
+        """Every tensor whose name starts with one of `prefixes` must have been read."""
+        left = sorted(n for n in self.names() if n not in self.taken and n.startswith(prefixes))
+        if left:
+            raise FormatError(
+                f"{self.where}: contains '{left[0]}', which {self.judge} does not call for. "
+                "They are probably from different models."
+            )

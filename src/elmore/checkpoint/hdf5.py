@@ -4,10 +4,11 @@ All of its names are below. Matrices are applied as x @ W there, as W @ x here.
 
 # P projection dim, C cell dim, F filters
 import json
+import math
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import h5py
 import numpy as np
@@ -22,8 +23,7 @@ from elmore.checkpoint.bilm import (
     check_vocabulary,
     softmax_of,
 )
-from elmore.checkpoint.checkpoint import Checkpoint, build_model
-from elmore.checkpoint.named_tensors import NamedTensors
+from elmore.checkpoint.checkpoint import Checkpoint, NamedTensors, build_model
 from elmore.checkpoint.options import (
     config_from_options,
     options_from_config,
@@ -36,7 +36,8 @@ from elmore.files.hdf5_file import hdf5_file
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordTableConfig
+from elmore.small_files import open_regular
 from elmore.text.byte_reader import N_CHARACTER_IDS
 from elmore.text.vocabulary import Vocabulary
 
@@ -44,8 +45,16 @@ Array = NDArray[np.float32]
 
 _CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
 _IJFO_TO_IFGO = [0, 2, 1, 3]  # the same list undoes itself
-_BOMB_BYTES, _BOMB_RATIO = 1 << 26, 50  # real weights hardly compress
-_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # by h5py, on broken files
+_SPARE, _RATIO = 1 << 26, 4  # bytes beyond so many times the file; real weights hardly compress
+_SHUFFLE, _DEFLATE, _FLETCHER = 2, 1, 3  # filters of HDF5 that cost memory in proportion
+_DAMAGE = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    zlib.error,
+)  # by h5py, on broken files
 
 
 def read_hdf5(
@@ -86,13 +95,13 @@ def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Pa
 # Weights ----------------------------------------------------------------------------------------
 
 
-class _Datasets(NamedTensors):
+class _Datasets(NamedTensors[Array]):
     """The datasets of an HDF5 file."""
 
     def __init__(self, file: h5py.File, path: Path, judge: str):
         super().__init__(str(path), judge)
         self.file = file
-        self._missing = 0  # bytes that are declared but hardly stored
+        self._left = _SPARE + _RATIO * path.stat().st_size  # bytes that may still be read
 
     def names(self) -> Iterable[str]:
         names: list[str] = []
@@ -119,12 +128,16 @@ class _Datasets(NamedTensors):
             item = self.file[name]
             if item.external or item.is_virtual:
                 raise self._outside(name)
-            stored = item.id.get_storage_size()
-            self._missing += max(0, item.nbytes - _BOMB_RATIO * stored)
-            if self._missing > _BOMB_BYTES:
+            self._left -= max(item.nbytes, _chunk_bytes(item))  # names may share their numbers
+            if self._left < 0:
                 raise FormatError(
-                    f"{self.where}: '{name}' declares {item.nbytes:,} bytes but stores {stored:,}; "
-                    "the file is damaged or hostile."
+                    f"{self.where}: '{name}' declares {item.nbytes:,} bytes but stores "
+                    f"{item.id.get_storage_size():,}; the file is damaged or hostile."
+                )
+            if _is_bomb(item):
+                raise FormatError(
+                    f"{self.where}: '{name}' is compressed in an unusual way or unpacks to more "
+                    "than it declares; the file is damaged or hostile."
                 )
             return np.asarray(item[...], dtype=np.float32)
 
@@ -141,15 +154,28 @@ class _Datasets(NamedTensors):
             raise FormatError(f"{self.where}: '{name}' {reason}") from None
 
 
-class TensorSource(Protocol):
-    """Anything that has tensors under this format's names."""
-
-    def take(self, name: str, shape: tuple[int, ...]) -> Array: ...
-
-    def expect_nothing_else(self) -> None: ...
+def _chunk_bytes(item: h5py.Dataset) -> int:
+    """What HDF5 allocates for each piece of a dataset."""
+    return math.prod(item.chunks or (0,)) * item.dtype.itemsize
 
 
-def read_tensors(datasets: TensorSource, config: BiLMConfig) -> dict[str, Tensor]:
+def _is_bomb(item: h5py.Dataset) -> bool:
+    """Whether a piece may unpack to more than its declared size, which HDF5 would allocate."""
+    pipeline = item.id.get_create_plist()
+    filters = [pipeline.get_filter(i)[0] for i in range(pipeline.get_nfilters())]
+    if _DEFLATE not in filters:
+        return not {*filters} <= {_SHUFFLE, _FLETCHER}
+    if filters not in ([_DEFLATE], [_SHUFFLE, _DEFLATE], [_SHUFFLE, _DEFLATE, _FLETCHER]):
+        return True
+    size = _chunk_bytes(item)
+    for i in range(item.id.get_num_chunks()):
+        skipped, raw = item.id.read_direct_chunk(item.id.get_chunk_info(i).chunk_offset)
+        if not skipped and len(zlib.decompressobj().decompress(raw, size + 1)) > size:
+            return True
+    return False
+
+
+def read_tensors(datasets: NamedTensors[Array], config: BiLMConfig) -> dict[str, Tensor]:
     """All tensors of the model, under our names."""
     words = config.words
     assert isinstance(config.context, LSTMConfig)
@@ -164,7 +190,7 @@ def read_tensors(datasets: TensorSource, config: BiLMConfig) -> dict[str, Tensor
     return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in tensors.items()}
 
 
-def _read_char_cnn(datasets: TensorSource, cnn: CharCNNConfig) -> dict[str, Array]:
+def _read_char_cnn(datasets: NamedTensors[Array], cnn: CharCNNConfig) -> dict[str, Array]:
     take, n = datasets.take, cnn.n_filters
     embed = take("char_embed", (N_CHARACTER_IDS - 1, cnn.char_dim))
     tensors = {"words.embed.weight": np.pad(embed, ((1, 0), (0, 0)))}  # row 0: no word
@@ -184,7 +210,9 @@ def _read_char_cnn(datasets: TensorSource, cnn: CharCNNConfig) -> dict[str, Arra
     return tensors
 
 
-def _read_lstm_layer(datasets: TensorSource, lstm: LSTMConfig, layer: int) -> dict[str, Array]:
+def _read_lstm_layer(
+    datasets: NamedTensors[Array], lstm: LSTMConfig, layer: int
+) -> dict[str, Array]:
     dim, cell = lstm.dim, lstm.cell_dim
     both: dict[str, list[Array]] = {}
     for direction in (0, 1):
@@ -263,6 +291,7 @@ def _read_softmax(path: Path, dim: int) -> nn.Linear:
 @contextmanager
 def _open(path: Path) -> Iterator[h5py.File]:
     try:
+        open_regular(path).close()  # HDF5 would wait for the writer of a pipe
         file = h5py.File(path, "r")
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file.") from None

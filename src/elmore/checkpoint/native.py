@@ -21,15 +21,21 @@ from elmore.checkpoint.bilm import (
     read_dictionaries,
     reader_of,
 )
-from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, check_tensors
+from elmore.checkpoint.checkpoint import (
+    Checkpoint,
+    LearnedMix,
+    TrainedOn,
+    build_model,
+    check_tensors,
+)
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.kinds import ModelConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
+from elmore.small_files import MAX_BYTES, open_regular
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
-from elmore.text.vocabulary import Vocabulary
-from elmore.text.word_reader import VOCABULARY
+from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 CONFIG, MODEL, HEADS = "config.json", "model.safetensors", "heads"
@@ -55,6 +61,7 @@ class NativeConfig(Frozen):
     options: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[LearnedMix, ...] = ()
     notes: tuple[str, ...] = ()
+    trained_on: TrainedOn | None = None
     adaptive: AdaptiveSoftmaxConfig | None = None
     """Version 1 only: the softmax is in clusters."""
 
@@ -80,6 +87,7 @@ def read_native(folder: Path, *, heads: bool = False) -> Checkpoint:
         options=config.options,
         mixes=config.mixes,
         notes=config.notes,
+        trained_on=config.trained_on,
     )
 
 
@@ -121,10 +129,14 @@ def _read_adaptive(
     rows = {name: len(tensor) for name, tensor in tensors.items() if name.endswith("weight")}
     tails = [n for name, n in sorted(rows.items()) if name.endswith("1.weight")]
     n_words = rows.get("inner.head.weight", 0) - len(tails) + sum(tails)
-    softmax = AdaptiveSoftmax(max(n_words, 2), dim, config)
+    try:
+        with torch.device("meta"):  # its config may call for any size
+            softmax = AdaptiveSoftmax(max(n_words, 2), dim, config)
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise FormatError(f"{output}: its config does not fit it ({error}).") from None
     shapes = {name: tuple(tensor.shape) for name, tensor in softmax.state_dict().items()}
     check_tensors(shapes, tensors, str(output))
-    softmax.load_state_dict(tensors)
+    softmax.load_state_dict(tensors, assign=True)
     return softmax
 
 
@@ -138,12 +150,17 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
     assert isinstance(checkpoint.model.config, ModelConfig)
     config = NativeConfig(
         model=checkpoint.model.config,
-        heads={name: _head_config(head) for name, head in checkpoint.heads.items()},
+        heads={
+            name: head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
+            for name, head in checkpoint.heads.items()
+        },
         options=dict(checkpoint.options),
         mixes=checkpoint.mixes,
         notes=checkpoint.notes,
+        trained_on=checkpoint.trained_on,
     )
-    text = config.model_dump_json(indent=2, exclude={"adaptive"})
+    unsaid = {"trained_on"} if config.trained_on is None else set()
+    text = config.model_dump_json(indent=2, exclude={"adaptive", *unsaid})
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     save_tensors(checkpoint.model.state_dict(), folder / MODEL)
     for name, path in head_files(folder, config).items():
@@ -154,10 +171,6 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
         files[VOCABULARY] = "".join(checkpoint.vocabulary.lines()).encode()
     for name, content in files.items():
         (folder / name).write_bytes(content)
-
-
-def _head_config(head: nn.Module) -> LinearHeadConfig | AdaptiveSoftmaxConfig:
-    return head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
 
 
 def read_config(path: Path) -> NativeConfig:
@@ -172,6 +185,9 @@ def read_config(path: Path) -> NativeConfig:
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
+        with open_regular(path) as start:
+            if (size := int.from_bytes(start.read(8), "little")) > MAX_BYTES:
+                raise FormatError(f"{path}: a header of {size:,} bytes; not a safetensors file.")
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
             for name in names:
@@ -184,7 +200,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """As safetensors; a full disk is an OSError."""
+    """As safetensors; a full disk is an OSError. Its writer makes files that only their owner can
+    read: `atomic_file` and `atomic_folder` give them their usual mode."""
     try:
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:

@@ -11,8 +11,7 @@ from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.text.byte_reader import N_CHARACTER_IDS
 
 _WHEN_ABSENT: dict[str, Any] = {

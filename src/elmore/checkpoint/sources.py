@@ -24,7 +24,8 @@ from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file
-from elmore.text.word_reader import VOCABULARY
+from elmore.small_files import read_small
+from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
@@ -199,7 +200,8 @@ def _checkpoint_of_run(folder: Path) -> Path | None:
     """In a folder of `elmore pretrain`: the best checkpoint by validation, or else the newest."""
     finished = sorted((folder / "checkpoints").glob("step-*"))
     best = folder / "best"
-    named = folder / "checkpoints" / best.read_text("utf-8").strip() if best.is_file() else None
+    name = read_small(best).decode("utf-8", "replace").strip() if best.is_file() else ""
+    named = folder / "checkpoints" / name
     return named if named in finished else (finished[-1] if finished else None)
 
 

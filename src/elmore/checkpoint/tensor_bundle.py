@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.checkpoint.crc32c import crc32c, unmask
-from elmore.checkpoint.sstable import MAX_TABLE_BYTES, read_table
-from elmore.checkpoint.wire import Message
+from elmore.checkpoint.sstable import MAX_TABLE_BYTES, Message, read_table
 from elmore.errors import FormatError
+from elmore.small_files import open_regular, read_small
 
 BUNDLE_VERSION = 1
 LITTLE_ENDIAN = 0
@@ -68,6 +68,9 @@ class TensorBundle:
         self.prefix = prefix
         self._n_shards = n_shards
         self._entries = entries
+        self._listed: dict[int, int] = {}  # bytes of all tensors in each data file
+        for entry in entries.values():
+            self._listed[entry.shard] = self._listed.get(entry.shard, 0) + entry.size
 
     @classmethod
     def open(cls, prefix: Path) -> "TensorBundle":
@@ -109,6 +112,11 @@ class TensorBundle:
         self._check_readable(name, entry)
         path = self._data_path(entry)
         raw = _read_range(path, name, entry.offset, entry.size)
+        if (listed := self._listed[entry.shard]) > (held := path.stat().st_size):
+            raise FormatError(
+                f"{path}: has {held} bytes, but the index lists {listed} bytes of tensors in it, "
+                "so they overlap. The index is damaged or hostile; copy it again."
+            )
         if crc32c(raw) != entry.checksum:
             raise FormatError(
                 f"{path}: the values of {name!r} do not match the checksum in the index. "
@@ -191,12 +199,7 @@ def _read_index(path: Path) -> bytes:
             f"{path}: no such file. A TensorFlow checkpoint is named without ending, such as "
             "model.ckpt-1234, and its .index and .data files stand side by side."
         )
-    if path.stat().st_size > MAX_TABLE_BYTES:
-        raise FormatError(
-            f"{path}: larger than {MAX_TABLE_BYTES >> 20} MiB, so it cannot be the index of a "
-            "TensorFlow checkpoint, which holds names and shapes only."
-        )
-    return path.read_bytes()
+    return read_small(path, MAX_TABLE_BYTES)  # it holds names and shapes only
 
 
 def _read_header(table: dict[bytes, bytes]) -> Header:
@@ -263,7 +266,7 @@ def _read_range(path: Path, name: str, offset: int, size: int) -> NDArray[np.uin
     held = path.stat().st_size
     if offset + size <= held:
         raw = np.empty(size, np.uint8)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(offset)
             if file.readinto(raw.data) == size:
                 return raw

@@ -2,7 +2,9 @@
 code: only torch's restricted reader ever sees them, and what it returns is checked once more.
 """
 
+import io
 import mmap
+import pickletools
 import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -11,14 +13,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmore.checkpoint.named_tensors import NamedTensors
+from elmore.checkpoint.checkpoint import NamedTensors
 from elmore.errors import FormatError
+from elmore.small_files import open_regular
 
-_ZIP = b"PK\x03\x04"
+_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
+_OLD_PARTS = ("mark", "version", "system", "tensors", "names of arrays")  # pickles of older files
+_MAX_CODES = 1_000_000  # of a pickle; a tensor takes about 30
 _SHARING = 4  # names may share arrays, but the total may be at most this many times the file
 
 
-class TorchTensors(NamedTensors):
+class TorchTensors(NamedTensors[Tensor]):
     """The tensors of one or more state dicts."""
 
     def __init__(self, tensors: Mapping[str, Tensor], where: str):
@@ -78,7 +83,6 @@ def read_torch_file(path: Path) -> dict[str, Tensor]:
 def _load(path: Path) -> object:
     try:
         is_zip = _is_plain_zip(path)
-        _refuse_room(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # from torch, about its older formats
             return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
@@ -93,23 +97,44 @@ def _load(path: Path) -> object:
         ) from None
 
 
-def _refuse_room(path: Path) -> None:
-    """PyTorch's reader makes a bytearray of any size that a pickle names; tensors need none."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if data.find(b"bytearray") >= 0:
-            raise FormatError(f"{path}: names bytearray; expected tensors only. Nothing was run.")
+def _check_pickle(path: Path, data: mmap.mmap | io.BytesIO, most: int) -> None:
+    """PyTorch's reader takes the memory that a pickle asks for: a text or an array of any length, a
+    bytearray of any size. Here nothing is longer than the data, and no number larger than `most`.
+    """
+    for part in _OLD_PARTS if isinstance(data, mmap.mmap) else ("tensors",):
+        for n, (code, given, _) in enumerate(pickletools.genops(data)):
+            if "bytearray" in str(given) or code.name == "BYTEARRAY8":
+                raise FormatError(f"{path}: names bytearray; expected tensors. Nothing was run.")
+            larger = part == "tensors" and isinstance(given, int) and given > most
+            if larger or n > _MAX_CODES:
+                raise FormatError(
+                    f"{path}: asks for over {most:,} numbers or is over {_MAX_CODES:,} steps long; "
+                    "the file is damaged or hostile. Nothing in it was run."
+                )
 
 
 def _is_plain_zip(path: Path) -> bool:
     """Newer files are zips of uncompressed arrays, which are mapped rather than read."""
-    with path.open("rb") as file:
-        if file.read(4) != _ZIP:
-            return False
+    with open_regular(path) as file:
+        start = file.read(4)
+    if start[:1] != _PICKLE and start != _ZIP:
+        raise FormatError(
+            f"{path}: not a readable file of PyTorch tensors (it begins with {start!r}). "
+            "Nothing in it was run."
+        )
+    size = path.stat().st_size
+    if start != _ZIP:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _check_pickle(path, data, size)
+        return False
     with zipfile.ZipFile(path) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise FormatError(f"{path}: its tensors are compressed, which torch.save never does.")
         if (damaged := archive.testzip()) is not None:  # torch itself does not look
             raise FormatError(f"{path}: the checksum of '{damaged}' is wrong; copy it again.")
+        for name in archive.namelist():
+            if name.endswith(".pkl"):
+                _check_pickle(path, io.BytesIO(archive.read(name)), size)
     return True
 
 

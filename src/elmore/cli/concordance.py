@@ -53,8 +53,4 @@ def _first(text: str, room: int) -> str:
 
 
 def _last(text: str, room: int) -> str:
-    if cell_len(text) <= room:
-        return text
-    while text and cell_len(text) >= room:
-        text = text[-min(len(text) - 1, room) :] if len(text) > 1 else ""
-    return _CUT + text
+    return _first(text[::-1], room)[::-1]

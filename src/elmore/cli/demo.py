@@ -1,6 +1,7 @@
 """`elmore demo`: show what contextual vectors are for, in a minute and without a network."""
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,7 +55,8 @@ def demo(
             draw(found, source, plot)
     skipped = [] if model or word else [language for language in SHIPPED if language not in plan]
     if as_json:
-        print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=False, indent=2))
+        escaped = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
+        print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=escaped, indent=2))
     else:
         _print_end(console, skipped, plan, plot)
 
@@ -68,7 +70,7 @@ def check_plot(plot: Path | None) -> None:
     if not plot.parent.is_dir():
         raise InputError(f"--plot {plot}: {plot.parent}: no such folder; create it first.")
     if plot.suffix == ".png":
-        from elmore.demo.png import check_matplotlib
+        from elmore.demo.drawing import check_matplotlib
 
         check_matplotlib()
 
@@ -93,15 +95,12 @@ def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
 
 
 def draw(found: "Demo", source: str, target: Path) -> None:
-    from elmore.demo.html import write_html
+    from elmore.demo.drawing import write_html, write_png
     from elmore.demo.picture import picture_uses
-    from elmore.demo.png import write_png
 
     picture = picture_uses(found.vectors, found.word, Path(source).name)
-    if target.suffix == ".png":
-        write_png(picture, target)
-    else:
-        write_html(picture, target)
+    write = write_png if target.suffix == ".png" else write_html
+    write(picture, target)
 
 
 def as_dict(found: "Demo", source: str) -> dict[str, Any]:
@@ -112,7 +111,7 @@ def as_dict(found: "Demo", source: str) -> dict[str, Any]:
         "sentences": len(found.vectors.uses),
         "total": asdict(found.total),
         "words": [asdict(word) for word in found.words],
-        "neighbours": {
+        "neighbors": {
             "word": found.word,
             "static": [{"word": word, "cosine": near} for word, near in found.static_neighbors],
             "contextual": [

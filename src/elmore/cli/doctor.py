@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from elmore.nn.char_cnn import CharCNNConfig
     from elmore.nn.lstm import LSTMConfig
     from elmore.nn.transformer import TransformerConfig
-    from elmore.nn.word_char import WordCharConfig
-    from elmore.nn.word_table import WordTableConfig
+    from elmore.nn.word_char import WordCharConfig, WordTableConfig
 
 EXTRAS = {
     "zh": "jieba",

@@ -1,64 +1,110 @@
 """`elmore evaluate`: the perplexity of a text under a model, both directions."""
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import BadBytes, Errors, OptionsFile, TokenizeText
+from elmore.cli.options import BadBytes, Errors, OptionsFile
+
+if TYPE_CHECKING:
+    from elmore.checkpoint.checkpoint import TrainedOn
 
 
 def evaluate(
     source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
     text: Annotated[Path, typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")],
     options: OptionsFile = None,
-    tokenize: TokenizeText = False,
+    tokenize: Annotated[
+        bool | None,
+        typer.Option(
+            "--tokenize/--no-tokenize",
+            help="Lines are raw text, or words between spaces; default: as in training.",
+        ),
+    ] = None,
     errors: BadBytes = Errors.STRICT,
     carry_state: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--carry-state", help="Read the text as one: carry LSTM state from line to line."
+            "--carry-state/--no-carry-state",
+            help="Carry LSTM state from line to line, or not; default: as in training.",
         ),
-    ] = False,
+    ] = None,
+    max_words: Annotated[
+        int | None,
+        typer.Option(min=0, help="Cut longer sentences; 0: never; default: as in training."),
+    ] = None,
+    first_words: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after so many words, at the end of a sentence."),
+    ] = None,
     per_sentence: Annotated[
         bool, typer.Option("--per-sentence", help="Print one JSON line per sentence.")
     ] = False,
 ) -> None:
     """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
     from elmore.checkpoint.bilm import speller_of
+    from elmore.checkpoint.checkpoint import TrainedOn
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles
-    from elmore.pretrain.evaluate import evaluate as score
-    from elmore.pretrain.evaluate import language_model, perplexity, summarize
+    from elmore.pretrain import evaluate as scores
 
     if carry_state and per_sentence:
         raise ConfigError("--carry-state and --per-sentence cannot be used together.")
     checkpoint = load(source, options=options, heads=True)
-    sentences = SentenceFiles([text], tokenize, errors.value, split_lines=True)
+    trained = checkpoint.trained_on
+    known = trained or TrainedOn(tokenize=False, carry_state=False)
+    carry = (known.carry_state and not per_sentence) if carry_state is None else carry_state
+    longest = known.max_words if max_words is None else max_words or None
+    read = TrainedOn(
+        tokenize=known.tokenize if tokenize is None else tokenize,
+        carry_state=carry,
+        max_words=None if carry else longest,
+    )
+    sentences = SentenceFiles([text], read.tokenize, errors.value, split_lines=True)
+    some = scores.first_words(sentences, first_words)
     if per_sentence:
-        for found in score(checkpoint, sentences, source):
+        for found in scores.evaluate(checkpoint, some, source, read.max_words):
             row = {"forward": found.forward, "backward": found.backward, "unknown": found.unknown}
             print(json.dumps({"sentence": " ".join(found.words), **row}, ensure_ascii=False))
+        print(_reading(read, trained), file=sys.stderr)
         return
-    if carry_state:
-        model = language_model(checkpoint, source).eval()
-        assert checkpoint.vocabulary is not None
-        result = perplexity(
-            model,
-            checkpoint.vocabulary,
-            list(sentences),
-            speller=speller_of(checkpoint),
-            carry=True,
-        )
-    else:
-        result = summarize(score(checkpoint, sentences, source))
+    model = scores.language_model(checkpoint, source).eval()
+    assert checkpoint.vocabulary is not None
+    result = scores.perplexity(
+        model,
+        checkpoint.vocabulary,
+        some,
+        speller=speller_of(checkpoint),
+        carry=carry,
+        max_words=read.max_words,
+    )
     print(f"forward perplexity   {result.forward:.2f}")
     print(f"backward perplexity  {result.backward:.2f}")
     print(f"average perplexity   {result.average:.2f}")
     share = result.unknown / max(1, result.words)
+    cut = f", {result.cut:,} sentences cut into pieces" if result.cut else ""
     print(
         f"{result.sentences:,} sentences, {result.words:,} words, "
-        f"{result.unknown:,} outside the vocabulary ({share:.2%})"
+        f"{result.unknown:,} outside the vocabulary ({share:.2%}){cut}"
     )
+    print(_reading(read, trained))
+
+
+def _reading(read: "TrainedOn", trained: "TrainedOn | None") -> str:
+    """How the text was read, and how the model's was."""
+    if trained is None:
+        return f"read: {_said(read)}; how the model read its text is not recorded"
+    if read == trained:
+        return f"read as in training: {_said(read)}"
+    return f"NOT read as in training: {_said(read)}; in training: {_said(trained)}"
+
+
+def _said(read: "TrainedOn") -> str:
+    words = "raw text, tokenized" if read.tokenize else "words separated by spaces"
+    state = "state carried between sentences" if read.carry_state else "each sentence on its own"
+    cut = "" if read.max_words is None else f", at most {read.max_words:,} words"
+    return f"{words}, {state}{cut}"

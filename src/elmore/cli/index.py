@@ -1,15 +1,20 @@
-"""`elmore index`: every use of the words of a corpus, in a folder for `neighbors` and `senses`."""
+"""`elmore index`: every use of the words of a corpus, in a folder for `neighbors` and `senses`.
+`elmore index CORPUS` is short for `elmore index build CORPUS`.
+"""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
+    IndexFolder,
     Model,
     OptionsFile,
     Precision,
@@ -19,14 +24,36 @@ from elmore.cli.options import (
     VectorPrecision,
 )
 from elmore.cli.progress import Bar
-from elmore.errors import InputError
+from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
     from elmore.search.corpus_embedding import BuildProgress
+    from elmore.search.index import Index
+
+_SHOWN_DAMAGES = 20
+_MANY_SEGMENTS = 10  # more make a search slow
+_FIXED = ("words", "uses", "keep", "vectors")  # options that --add takes from the index
 
 
-def index(
+class _BuildUnlessNamed(TyperGroup):
+    """`build` is the command if none is named."""
+
+    def parse_args(self, context: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        named = bool(args) and args[0] in self.commands
+        return super().parse_args(context, args if named else ["build", *args])
+
+
+index = typer.Typer(
+    cls=_BuildUnlessNamed, help="Index the uses of words, for search.", rich_markup_mode=None
+)
+
+
+@index.command(
+    epilog="An index can also be checked and merged: elmore index verify, elmore index compact."
+)
+def build(
+    context: typer.Context,
     corpus: Annotated[
         list[Path], typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")
     ],
@@ -43,6 +70,12 @@ def index(
     vectors: Annotated[
         VectorPrecision, typer.Option(help="Precision of the stored vectors.")
     ] = VectorPrecision.INT8,
+    add: Annotated[
+        bool, typer.Option("--add", help="Add the new sentences to an existing index.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing index when the new one is ready.")
+    ] = False,
     tokenize: TokenizeLines = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
@@ -50,25 +83,25 @@ def index(
     quiet: Quiet = False,
 ) -> None:
     """Index the uses of the words of a corpus. If stopped, run it again to continue."""
-    _check_files(corpus)
+    _check(context, corpus, add=add, force=force)
     from elmore.embedder import Embedder
     from elmore.files.sentence_files import SentenceFiles
     from elmore.search.index import Index
     from elmore.search.manifest import ModelSource
+    from elmore.search.replace import replace, restore
 
+    restore(output)
+    if add:
+        _check_complete(output)
     embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
+    sentences = SentenceFiles(corpus, tokenize, errors.value)
     last: list[BuildProgress] = []
-    with Bar(quiet) as bar:
 
-        def watch(now: "BuildProgress") -> None:
-            last[:] = [now]
-            total = now.sentences if now.stage == "embedding" else None
-            bar.update(now.read, total, description=now.stage, figures=f"{now.uses:,} uses")
-
-        made = Index.build(
-            SentenceFiles(corpus, tokenize, errors.value),
+    def make(target: Path) -> None:
+        Index.build(
+            sentences,
             embedder,
-            output,
+            target,
             keep=keep,
             words=words or None,
             max_uses=uses,
@@ -80,19 +113,91 @@ def index(
             ),
             progress=watch,
         )
+
+    with Bar(quiet) as bar:
+        watch = _watch(bar, last)
+        if add:
+            Index.open(output, embedder).add(sentences, progress=watch)
+        elif force and output.exists():
+            replace(output, make)
+        else:
+            make(output)
     if not quiet:
-        size = sum(path.stat().st_size for path in output.rglob("*"))
-        print(
-            f"{made.n_uses:,} uses of {len(made.words):,} words in {made.n_sentences:,} sentences, "
-            f"{size / 1e6:,.1f} MB in {output}; {last[0].words:,} words embedded, "
-            f"{last[0].seconds:.1f} s",
-            file=sys.stderr,
+        _report(Index.open(output), last)
+
+
+@index.command()
+def verify(folder: IndexFolder) -> None:
+    """Compare everything with its checksum and list what is damaged."""
+    from elmore.search.verify import verify as compare
+
+    verdict = compare(folder)
+    for damage in verdict.damages[:_SHOWN_DAMAGES]:
+        print(damage)
+    if len(verdict.damages) > _SHOWN_DAMAGES:
+        print(f"and {len(verdict.damages) - _SHOWN_DAMAGES:,} more")
+    if verdict.damages:
+        raise FormatError(
+            f"{folder}: {len(verdict.damages):,} files are damaged; restore them from a copy, or "
+            "build the index again."
         )
+    size = f"{verdict.bytes / 1e6:,.1f} MB"
+    told = "all intact"
+    if verdict.unchecked:
+        without = ", ".join(verdict.unchecked)
+        told = f"no checksums in {without}; `elmore index compact {folder}` adds them"
+    print(f"{verdict.uses:,} uses in {verdict.sentences:,} sentences, {size}: {told}")
 
 
-def _check_files(corpus: list[Path]) -> None:
+@index.command()
+def compact(folder: IndexFolder, quiet: Quiet = False) -> None:
+    """Merge what was added and remove what was deleted, so that searches are fast again."""
+    from elmore.search.index import Index
+
+    found = Index.open(folder)
+    found.compact()
+    if not quiet:
+        _report(found, [])
+
+
+def _check(context: typer.Context, corpus: list[Path], *, add: bool, force: bool) -> None:
+    """Errors that can be found before the model is loaded."""
+    if add and force:
+        raise ConfigError("--add keeps the index and --force replaces it; give one of them.")
+    for name in _FIXED if add else ():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(f"--{name} cannot be given with --add: the index has its own.")
     for path in corpus:
         if str(path) == STDIN:
             raise InputError("The corpus is read twice; give files, not -.")
         if not path.is_file():
             raise InputError(f"{path}: no such file.")
+
+
+def _check_complete(output: Path) -> None:
+    from elmore.search.manifest import read_manifest
+
+    if not read_manifest(output).reading.complete:
+        raise InputError(f"{output}: its build was stopped; finish it without --add first.")
+
+
+def _watch(bar: Bar, last: "list[BuildProgress]") -> "Callable[[BuildProgress], None]":
+    def watch(now: "BuildProgress") -> None:
+        last[:] = [now]
+        total = now.sentences if now.stage == "embedding" else None
+        bar.update(now.read, total or None, description=now.stage, figures=f"{now.uses:,} uses")
+
+    return watch
+
+
+def _report(made: "Index", last: "list[BuildProgress]") -> None:
+    size = sum(path.stat().st_size for path in made.path.rglob("*"))
+    work = "".join(f"; {now.words:,} words embedded, {now.seconds:.1f} s" for now in last)
+    print(
+        f"{made.n_uses:,} uses of {len(made.words):,} words in {made.n_sentences:,} sentences, "
+        f"{size / 1e6:,.1f} MB in {made.path}{work}",
+        file=sys.stderr,
+    )
+    if (n := len(made.manifest.segments)) > _MANY_SEGMENTS:
+        print(f"{n} segments; `elmore index compact {made.path}` merges them.", file=sys.stderr)

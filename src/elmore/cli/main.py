@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -37,13 +39,13 @@ for verb in (
     evaluate,
     convert,
     compare,
-    index,
     neighbors,
     senses,
     doctor,
     serve,
 ):
     app.command()(verb)
+app.add_typer(index, name="index")
 app.add_typer(store, name="store")
 app.add_typer(task, name="task")
 
@@ -72,6 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
+    _prepare_streams()
     try:
         code = _run(given or ["--help"])
         sys.stdout.flush()
@@ -80,6 +83,28 @@ def main(arguments: list[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         return _explain(error, quiet=debug)
+
+
+def _prepare_streams() -> None:
+    """A stream that is closed leads nowhere; characters that one cannot show are escaped."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # otherwise the next file would become this stream
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """What nobody can have any more, Python would try to write again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
@@ -96,9 +121,8 @@ def _run(arguments: list[str]) -> int:
 def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
     """Print the error in one line, unless it was shown already; a bug is raised again."""
     match error:
-        case BrokenPipeError():
-            # Nobody reads stdout any more: discard what Python flushes at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        case BrokenPipeError():  # nobody reads stdout any more
+            _discard_output()
             return 128 + signal.SIGPIPE
         case KeyboardInterrupt():
             message = "stopped."
@@ -112,7 +136,9 @@ def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
             raise error
     if not quiet:
         line = " ".join(" ".join([message, *getattr(error, "__notes__", [])]).split())
-        print(f"elmore: {line}", file=sys.stderr)
+        with suppress(OSError):  # nobody reads stderr either
+            print(f"elmore: {line}", file=sys.stderr, flush=True)
+    _discard_output()
     if isinstance(error, KeyboardInterrupt):
         return 128 + (error.args[0] if error.args else signal.SIGINT)
     return FAILED

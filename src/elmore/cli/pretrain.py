@@ -11,7 +11,6 @@ from elmore.cli.options import Errors, Quiet, Settings, TokenizeText
 from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
-    from elmore.pretrain.config import PretrainConfig
     from elmore.train.loop import Progress
 
 
@@ -48,9 +47,18 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a biLM on a corpus. Ctrl-C saves; --resume continues with the same bits."""
+    from elmore.config import override
+    from elmore.pretrain.recipes import find_recipe
     from elmore.pretrain.run import pretrain as run
 
-    config = _config(recipe, settings or [], tokenize, errors, steps, epochs, minutes)
+    changes = list(settings or [])
+    changes += [] if errors is None else [f'reading.errors="{errors.value}"']
+    changes += ["reading.tokenize=true"] if tokenize else []
+    ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
+    if any(end is not None for end in ends.values()):  # one end replaces all ends of the recipe
+        changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
+    config = override(find_recipe(recipe), changes)
+    sampled = config.softmax.kind == "sampled"
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all
     with Bar(quiet, transient=False) as bar:
         bar.update(description="counting")
@@ -62,44 +70,24 @@ def pretrain(
             vocabulary=vocabulary,
             source=source,
             resume=resume,
-            report=lambda progress, figures: _show(bar, progress, figures),
+            report=lambda progress, figures: _show(bar, progress, figures, sampled),
             counting=lambda n_words: bar.update(figures=f"{n_words:,} words"),
+            tell=lambda text: bar.line(f"note: {text}"),
         )
     if not quiet:
         done = "finished at" if progress.fraction >= 1 else "at"
         spent = f"{progress.seconds / 60:.1f} minutes"
         print(f"{output}: {done} step {progress.step:,}, {spent}", end="")
-        print(f", best perplexity {progress.best:.2f}" if progress.best else "")
+        best = f", best perplexity {progress.best or 0:.2f} at step {progress.best_step or 0:,}"
+        print("" if progress.best is None else best)
     if progress.interrupted:
         stopped = KeyboardInterrupt(progress.interrupted)
         stopped.add_note(f"Saved at step {progress.step:,}; continue with --resume.")
         raise stopped
 
 
-def _config(
-    recipe: str,
-    settings: list[str],
-    tokenize: bool,
-    errors: Errors | None,
-    steps: int | None,
-    epochs: float | None,
-    minutes: float | None,
-) -> "PretrainConfig":
-    """The recipe with what the command line changes. One end replaces all ends of the recipe."""
-    from elmore.config import override
-    from elmore.pretrain.recipes import find_recipe
-
-    changes = list(settings)
-    changes += [] if errors is None else [f'reading.errors="{errors.value}"']
-    changes += ["reading.tokenize=true"] if tokenize else []
-    ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
-    if any(end is not None for end in ends.values()):
-        changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
-    return override(find_recipe(recipe), changes)
-
-
-def _show(bar: Bar, progress: "Progress", figures: dict[str, float]) -> None:
-    text = _figures(progress, figures)
+def _show(bar: Bar, progress: "Progress", figures: dict[str, float], sampled: bool) -> None:
+    text = _figures(progress, figures, sampled)
     bar.update(progress.fraction, 1.0, description="training", figures=text)
     if not bar.in_terminal:  # where no bar shows the time that is left
         left = progress.seconds * (1 / max(progress.fraction, 1e-9) - 1)
@@ -107,9 +95,12 @@ def _show(bar: Bar, progress: "Progress", figures: dict[str, float]) -> None:
         bar.line(f"step {progress.step:,}  {text}{rest}")
 
 
-def _figures(progress: "Progress", figures: dict[str, float]) -> str:
+def _figures(progress: "Progress", figures: dict[str, float], sampled: bool) -> str:
     if "valid_average" in figures:
         return "  ".join(f"{k.replace('_', ' ')} {v:.2f}" for k, v in figures.items() if "_" in k)
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
     speed = progress.words / 2 / max(progress.seconds, 1e-9)
-    return f"perplexity {forward:.1f} → {backward:.1f} ←  {speed:,.0f} words/s"
+    # over the samples alone it is far lower than the model's perplexity
+    name = "sampled perplexity" if sampled else "perplexity"
+    part = "  softmax only" if figures.get("softmax_alone") else ""
+    return f"{name} {forward:.1f} → {backward:.1f} ←{part}  {speed:,.0f} words/s"

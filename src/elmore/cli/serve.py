@@ -1,6 +1,7 @@
 """`elmore serve`: the model over HTTP, and the explorer page."""
 
 import ctypes
+import math
 import signal
 import socket
 import sys
@@ -18,9 +19,10 @@ from elmore.errors import ConfigError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from elmore.serve.config import ServeConfig
+
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client", "orjson")
-_MAX_CONNECTIONS = 1000  # what comes on top is told 503 at once
-_STOP_SECONDS = 30  # for requests in flight
+_STOP_SECONDS = 30  # for running requests
 _M_ARENA_MAX = -8  # of malloc.h
 _ARENAS = 2
 
@@ -31,7 +33,7 @@ def serve(
         Path | None, typer.Option(help="A folder written by `elmore index`, for neighbors.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 is every one.")
+        str, typer.Option(help="The address to listen on; 0.0.0.0: all addresses.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535)] = 8000,
     api_key: Annotated[
@@ -41,6 +43,10 @@ def serve(
             show_envvar=True,
             help="Clients must send it. Set the variable: other users can see command lines.",
         ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another host name to answer to without a key; can be repeated."),
     ] = None,
     options: OptionsFile = None,
     device: Device = "auto",
@@ -53,6 +59,14 @@ def serve(
     queue_words: Annotated[
         int | None, typer.Option(help="Words that may wait, 16384; more are refused (429).")
     ] = None,
+    held_bytes: Annotated[
+        int | None,
+        typer.Option(help="Bytes of requests and unread answers, 67108864; more are refused."),
+    ] = None,
+    max_connections: Annotated[int | None, typer.Option(help="Connections, 512.")] = None,
+    client_connections: Annotated[
+        int | None, typer.Option(help="Connections from one address, 256.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Answer over HTTP until Ctrl-C; the page is at /, the API description at /openapi.json."""
@@ -63,13 +77,18 @@ def serve(
     from elmore.serve.config import ServeConfig
 
     limits = {
+        "api_key": api_key,
+        "allow_hosts": allow_host,
         "max_words": max_words,
         "max_bytes": max_bytes,
         "batch_words": batch_words,
         "queue_words": queue_words,
+        "held_bytes": held_bytes,
+        "max_connections": max_connections,
+        "client_connections": client_connections,
     }
     given = {name: value for name, value in limits.items() if value is not None}
-    config = ServeConfig.model_validate({"api_key": api_key, **given})
+    config = ServeConfig.model_validate(given)
     _share_memory()
     with _bound(host, port) as listener:  # before the model, which may take a while to load
         embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
@@ -78,14 +97,17 @@ def serve(
         app = create_app(embedder, index=found, name=name, config=config)
         at_home = ip_address(listener.getsockname()[0]).is_loopback
         if not (quiet or api_key or at_home):
-            print(f"elmore: {host} is open to others, and no key is asked for.", file=sys.stderr)
-        welcome = f"{name} is served at {_address(host, listener)} (Ctrl-C stops)"
-        _run(app, listener, "" if quiet else welcome)
+            warning = f"elmore: other machines can use {host}, and no key is needed."
+            print(warning, file=sys.stderr)
+        place = f"[{host}]" if ":" in host else host
+        address = f"http://{place}:{listener.getsockname()[1]}"
+        welcome = f"{name} is served at {address} (Ctrl-C stops)"
+        _run(app, config, listener, "" if quiet else welcome)
 
 
 def _share_memory() -> None:
-    """The engine's threads live as long as a batch. To each glibc would give memory of its own, up
-    to eight times as many as there are cores, and what one has freed the next could not use."""
+    """The engine starts threads for every batch. glibc would give each thread a memory arena of its
+    own, up to eight per core, and memory freed in one arena cannot be used in another."""
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
@@ -98,7 +120,7 @@ def _check_installed() -> None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that has its port but refuses clients until the server is ready for them."""
+    """A socket with its port; connections are refused until the server is ready."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)
@@ -115,14 +137,11 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(host: str, listener: socket.socket) -> str:
-    port = listener.getsockname()[1]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _run(app: "FastAPI", listener: socket.socket, welcome: str) -> None:
+def _run(app: "FastAPI", limits: "ServeConfig", listener: socket.socket, welcome: str) -> None:
     """Until a signal; requests in flight are finished."""
     import uvicorn
+
+    from elmore.serve.connections import limited
 
     class Server(uvicorn.Server):
         """Says when it is ready."""
@@ -135,12 +154,14 @@ def _run(app: "FastAPI", listener: socket.socket, welcome: str) -> None:
     config = uvicorn.Config(
         app,
         access_log=False,
-        log_level="warning",
+        log_level="error",  # any client can cause warnings
         server_header=False,
-        limit_concurrency=_MAX_CONNECTIONS,
+        http=limited(limits),
+        ws="none",
+        timeout_keep_alive=math.ceil(limits.idle_seconds),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn stops by itself and then sends itself the signal again, which is to do nothing.
+        # uvicorn stops by itself, then sends itself the signal again; that one must do nothing.
         signal.signal(number, lambda *_: None)
     Server(config).run(sockets=[listener])

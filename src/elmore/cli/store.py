@@ -118,6 +118,11 @@ def verify(folder: Folder) -> None:
         print(damage)
     if len(verdict.damages) > _SHOWN_DAMAGES:
         print(f"and {len(verdict.damages) - _SHOWN_DAMAGES:,} more")
+    if verdict.damages and verdict.is_table_only:
+        raise FormatError(
+            f"{folder}: its hash table is damaged, but none of its {verdict.sentences:,} sentences;"
+            " `elmore store fill` with the same model and any text builds it again."
+        )
     if verdict.damages:
         raise FormatError(
             f"{folder}: {verdict.damaged_sentences:,} of {verdict.sentences:,} sentences are "

@@ -37,7 +37,7 @@ def wsd(
     quiet: Quiet = False,
 ) -> None:
     """Word senses by the nearest neighbor in SemCor; F1."""
-    from elmore.files.find_files import find_files
+    from elmore.files.text_file import find_files
     from elmore.tasks.wsd import wsd as measure
 
     with _measuring(encoder, cache, quiet) as (vectors, watch):
@@ -62,7 +62,7 @@ def wic(
     quiet: Quiet = False,
 ) -> None:
     """Whether two uses of a word mean the same, by their cosine; accuracy."""
-    from elmore.files.find_files import find_files
+    from elmore.files.text_file import find_files
     from elmore.tasks.wic import wic as measure
 
     with _measuring(encoder, cache, quiet) as (vectors, watch):
@@ -82,7 +82,7 @@ def probes(
     quiet: Quiet = False,
 ) -> None:
     """What each layer knows: parts of speech by a linear probe, and word senses."""
-    from elmore.files.find_files import find_files
+    from elmore.files.text_file import find_files
     from elmore.tasks.probes import probe
 
     with _measuring(encoder, cache, quiet) as (vectors, watch):

@@ -1,5 +1,5 @@
 """The layout of a picture of the uses of a word: without context on the left, where all are one
-point; in context on the right, colored by sense. `html.py` and `png.py` only draw it.
+point; in context on the right, colored by sense. `drawing.py` only draws it.
 """
 
 # n uses of one word, D vector dim; positions are in pixels from the top left corner

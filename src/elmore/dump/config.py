@@ -2,7 +2,8 @@
 a model are found here, before a model is loaded.
 """
 
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from elmore.config import Frozen
 from elmore.embedder import BATCH_WORDS
 from elmore.embedding import is_layer_choice
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import writing
+from elmore.files.lock import Lock
 
 Format = Literal["hdf5", "npz", "jsonl"]
 
@@ -89,19 +90,27 @@ def partial_folder(target: Path) -> Path:
 
 
 def check_target(target: Path, config: DumpConfig) -> None:
-    """Raise an error for a target that exists or cannot be written."""
+    """Raise an error for a target that exists, cannot be written, or is being written."""
+    with target_lock(target, config):
+        pass
+
+
+@contextmanager
+def target_lock(target: Path, config: DumpConfig) -> Iterator[None]:
+    """The right to write the target, which has been checked."""
     if str(target) == STDOUT:
+        yield
         return
     if target.is_dir():
         raise InputError(f"{target} is a folder; expected the name of a file to write.")
-    if target.exists() and not config.resume:
-        raise InputError(f"{target} exists already; remove it or choose another name.")
-    partial = partial_folder(target)
-    if config.in_parts and partial.exists() and not config.resume:
-        raise InputError(
-            f"{partial} is an unfinished run: continue it with --resume, or remove it."
-        )
     if not target.parent.is_dir():
         raise InputError(f"{target.parent}: no such folder; create it first.")
-    with writing(target):
-        tempfile.TemporaryFile(dir=target.parent).close()
+    with Lock(target, beside=True):
+        if target.exists() and not config.resume:
+            raise InputError(f"{target} exists already; remove it or choose another name.")
+        partial = partial_folder(target)
+        if config.in_parts and partial.exists() and not config.resume:
+            raise InputError(
+                f"{partial} is an unfinished run: continue it with --resume, or remove it."
+            )
+        yield

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
 
-from elmore.dump.config import STDOUT, DumpConfig, check_target
+from elmore.dump.config import STDOUT, DumpConfig, target_lock
 from elmore.dump.lines import LineReader, SentenceMap, Window, embedded
 from elmore.dump.resumable import Parts, RunSettings
 from elmore.dump.writers import DumpWriter, Hdf5Writer, JsonlWriter, NpzWriter, Tally
@@ -58,12 +58,11 @@ def dump(
     Memory does not grow with the input. `progress` is called after every window of lines.
     """
     target, begin = Path(target), monotonic()
-    check_target(target, config)
     layer_choice(config.layers, embedder.n_layers)  # an error now, not after the work has begun
     reader, before = LineReader(lines), Tally()
     sentence_map = SentenceMap(wanted=config.has_map)
     windows = _watched(embedded(embedder, reader, config), reader, progress)
-    with StopSignals() as stop:
+    with target_lock(target, config), StopSignals() as stop:
         if config.in_parts:
             parts = Parts(target, RunSettings.of(embedder, config), config.part_seconds, stop)
             parts.open(reader, sentence_map)

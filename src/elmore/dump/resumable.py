@@ -18,7 +18,7 @@ from elmore.dump.lines import LineReader, SentenceMap, Window
 from elmore.dump.writers import Hdf5Writer, Tally
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
-from elmore.files.atomic import atomic_file, write_text, writing
+from elmore.files.atomic import atomic_file, sweep, write_text, writing
 from elmore.files.hdf5_file import hdf5_file
 from elmore.files.stop_signals import StopSignals
 
@@ -89,8 +89,7 @@ class Parts:
         if self.target.exists():
             self.records = [_read_record(self.target)]
         elif self.folder.exists():
-            for path in self.folder.glob(".*.elmore-tmp"):  # left by a killed run
-                path.unlink()
+            sweep(self.folder)
             self.records = [_read_record(path) for path in self._paths()]
         self._check_settings()
         self._check_input(reader, sentence_map)

@@ -1,8 +1,10 @@
-"""A word's input gates in the first layer do not depend on its context, so they are looked up in a
-table instead of computed. Rows are long, so the table keeps only the most recently used words.
+"""Tables of fixed size for known words, in which the least recently used words make room for new
+ones. A word's input gates in the first layer do not depend on its context, so they are looked up in
+such a table instead of computed.
 """
 
 # W words, D dim, C cells, S = 2 directions
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmore.engine.lru_rows import LruRows
 from elmore.engine.threads import side_by_side
 from elmore.nn.lstm import DIRECTIONS
 
@@ -18,6 +19,40 @@ TABLE_BYTES = 320_000_000
 """The size of the table: 2,441 words of the original model."""
 _MAX_WORDS = 32_768
 _CHUNK = 256  # words computed at once; limits memory beside the table
+
+
+class LruRows:
+    """Rows by word; the table itself is elsewhere."""
+
+    def __init__(self, capacity: int):
+        assert capacity > 0
+        self.capacity = capacity
+        self._row_of: OrderedDict[str, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._row_of
+
+    def rows(self, words: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
+        """A row for each of these distinct words, and the places of those whose row is new."""
+        assert len(words) <= self.capacity
+        new: list[int] = []
+        for i, word in enumerate(words):
+            if word in self._row_of:
+                self._row_of.move_to_end(word)
+            else:
+                new.append(i)
+        for i in new:  # all known words have moved, so the oldest is not in `words`
+            full = len(self._row_of) == self.capacity
+            row = self._row_of.popitem(last=False)[1] if full else len(self._row_of)
+            self._row_of[words[i]] = row
+        return np.array([self._row_of[word] for word in words], dtype=np.int64), new
+
+    def forget(self) -> None:
+        """After a failure, when some rows may not have been filled."""
+        self._row_of.clear()
 
 
 class GateTable:

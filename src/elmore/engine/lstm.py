@@ -3,7 +3,8 @@ sentences if there are enough threads, runs through all layers on its own.
 """
 
 # B sentences, N words of all of them, n words of one, W distinct words, L layers, S = 2 directions,
-# T steps, P projection dim, C cells
+# T steps, P projection dim (D of a layer), C cells
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +15,56 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.engine.gate_table import GateTable
-from elmore.engine.layer import Layer, Rows
-from elmore.engine.packing import Plan, plan
 from elmore.engine.threads import side_by_side
 from elmore.engine.word_vectors import WordVectors
 from elmore.nn.lstm import DIRECTIONS, BiLSTM, LSTMConfig, LSTMState
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END
 
 Array = NDArray[Any]
+Positions = NDArray[np.int64]
 _ROWS_WORTH_A_THREAD = 16
+_BLOCK = 512  # places whose input gates are computed together
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that are read together. Their state is updated in place."""
+
+    active: NDArray[np.int32]  # (T,), how many rows still read at each step
+    h: Tensor  # (B, D)
+    c: Tensor  # (B, C)
+
+
+class Layer(ABC):
+    """One LSTM layer without gradients, both directions; outputs have no skip connection yet. The
+    compiled kernel and plain PyTorch are two ways to compute its steps."""
+
+    @abstractmethod
+    def input_gates(self, direction: int, x: Tensor) -> Tensor:
+        """x (N, D) -> gate sums (N, 4C), the recurrent part still missing."""
+
+    @abstractmethod
+    def fill(self, direction: int, x: Tensor, table: Tensor, numbers: Tensor) -> None:
+        """The same, written to these rows of a table."""
+
+    @abstractmethod
+    def read_gates(
+        self, direction: int, table: Tensor, numbers: Tensor | None, rows: Rows
+    ) -> Tensor:
+        """Place i has the input gates `table[numbers[i]]`, or `table[i]` -> outputs (N, D)."""
+
+    def read(self, direction: int, x: Tensor, rows: Rows) -> Tensor:
+        """x (N, D) -> outputs (N, D); input gates are computed for many steps at a time."""
+        outputs, ends = torch.empty_like(x), np.cumsum(rows.active)
+        start = first = 0
+        while start < len(x):
+            last = max(first + 1, int(np.searchsorted(ends, start + _BLOCK, side="right")))
+            end, n = int(ends[last - 1]), int(rows.active[first])
+            gates = self.input_gates(direction, x[start:end])
+            some = Rows(rows.active[first:last], rows.h[:n], rows.c[:n])
+            outputs[start:end] = self.read_gates(direction, gates, None, some)
+            start, first = end, last
+        return outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +74,20 @@ class _Words:
     number: dict[str, int]
     vectors: Tensor  # (W, P)
     rows: Tensor | None  # (W,)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The order of work without padding: sentences by decreasing length, and at each step only the
+    rows that are not finished. It says where each word of some sentences, one after another, is
+    read and found again. Both directions have the same shape; they differ in which word is read."""
+
+    order: Positions  # (B,), which sentence is row b
+    starts: Positions  # (B,), where row b begins among all words
+    lengths: Positions  # (B,), decreasing
+    active: NDArray[np.int32]  # (T,), rows still reading
+    reads: tuple[Positions, Positions]  # (N,) per direction: the word that each place reads
+    places: tuple[Positions, Positions]  # (N,) per direction: the place where each word is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +224,30 @@ def _assembled(group: _Group, x: Array, outputs: list[list[Tensor]]) -> dict[int
                 layers[i + 1, :, half] = y[work.places[direction][span]]
         done[group.members[b]] = layers
     return done
+
+
+def plan(lengths: Sequence[int]) -> Plan:
+    """Rows of equal length keep their order, so that the same sentences give the same plan."""
+    given = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-given, kind="stable")
+    falling = given[order]  # (B,)
+    starts = np.cumsum(falling) - falling
+    n_steps = int(falling.max(initial=0))
+    active = np.searchsorted(-falling, -np.arange(n_steps), side="left")  # (T,)
+    step = np.repeat(np.arange(n_steps), active)  # (N,)
+    row = np.arange(len(step)) - np.repeat(np.cumsum(active) - active, active)
+    ahead, behind = starts[row] + step, starts[row] + falling[row] - 1 - step
+    return Plan(
+        order=order,
+        starts=starts,
+        lengths=falling,
+        active=active.astype(np.int32),
+        reads=(ahead, behind),
+        places=(_inverse(ahead), _inverse(behind)),
+    )
+
+
+def _inverse(permutation: Positions) -> Positions:
+    inverse = np.empty_like(permutation)
+    inverse[permutation] = np.arange(len(permutation))
+    return inverse

@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmore.engine.kernel import Kernel, LayerArguments
-from elmore.engine.layer import Layer, Rows
-from elmore.engine.native_linear import Panels, multiply_into
+from elmore.engine.kernel import Kernel, LayerArguments, Panels, multiply_into
+from elmore.engine.lstm import Layer, Rows
 from elmore.nn.lstm import DIRECTIONS, LSTMConfig, LSTMLayer
 
 Precision = Literal["float32", "int8"]

@@ -17,10 +17,9 @@ from torch import nn
 
 from elmore.engine.kernel import Kernel, NoKernel, find_kernel
 from elmore.engine.lstm import LSTMRunner
-from elmore.engine.module import ModuleRunner
+from elmore.engine.module import ModuleRunner, TransformerRunner
 from elmore.engine.native_lstm import NativeLayer, Precision
 from elmore.engine.torch_lstm import TorchLayer
-from elmore.engine.transformer import TransformerRunner
 from elmore.engine.word_vectors import WordVectors
 from elmore.errors import ConfigError
 from elmore.models.bilm import BiLM

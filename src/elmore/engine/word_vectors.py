@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmore.engine.kernel import Kernel
-from elmore.engine.lru_rows import LruRows
-from elmore.engine.native_linear import with_native_linears
+from elmore.engine.gate_table import LruRows
+from elmore.engine.kernel import Kernel, with_native_linears
 from elmore.engine.threads import side_by_side
 from elmore.nn.char_cnn import CharCNN, without_spare_padding
 from elmore.nn.word_char import WordChar

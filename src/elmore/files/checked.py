@@ -9,8 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from elmore.errors import FormatError
 from elmore.files.atomic import write_text
+from elmore.small_files import open_regular
 
 _CHECKSUM = "checksum"
+_MAX_BYTES = 1 << 28  # a cut file is a damaged one
 _Manifest = TypeVar("_Manifest", bound=BaseModel)
 
 
@@ -21,13 +23,20 @@ def write_checked(path: Path, manifest: BaseModel) -> None:
 
 
 def read_checked(
-    path: Path, kind: type[_Manifest], version: int, *, called: str, remedy: str
+    path: Path,
+    kind: type[_Manifest],
+    version: int,
+    *,
+    called: str,
+    remedy: str,
+    oldest: int | None = None,
 ) -> _Manifest:
-    """For errors, `called` is what a folder with this file is, and `remedy` says what to do if the
-    file is damaged."""
+    """Of this version, or of an earlier one back to `oldest`. For errors, `called` is what a folder
+    with this file is, and `remedy` says what to do if the file is damaged."""
     damaged = FormatError(f"{path}: damaged, its checksum does not match; {remedy}.")
     try:
-        whole: Any = json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            whole: Any = json.loads(file.read(_MAX_BYTES))
     except FileNotFoundError:
         raise FormatError(f"{path.parent}: not {called}, it has no {path.name}.") from None
     except OSError as error:
@@ -37,7 +46,7 @@ def read_checked(
     if not isinstance(whole, dict) or not isinstance(whole.get("version"), int):
         raise damaged
     found = whole["version"]
-    if found != version:
+    if not (version if oldest is None else oldest) <= found <= version:
         what_to_do = "update elmore" if found > version else "make it again with this one"
         raise FormatError(
             f"{path}: version {found}, but this elmore reads version {version}; {what_to_do}."

@@ -1,5 +1,5 @@
-"""Lines of plain or compressed text files, streamed with one line in memory at a time. Every error
-names the file and the line.
+"""The files that names and globs stand for, and the lines of plain or compressed text files,
+streamed with one line in memory at a time. Every error names the file and the line.
 """
 
 import gzip
@@ -7,7 +7,7 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -25,6 +25,27 @@ with suppress(ImportError):
     from zstandard import ZstdError
 
     _DAMAGE += (ZstdError,)
+
+
+def find_files(patterns: Iterable[str | Path]) -> list[Path]:
+    """The files of each pattern, sorted; a pattern without files is an error."""
+    found: dict[Path, Path] = {}
+    for pattern in patterns:
+        paths = [Path(pattern)] if Path(pattern).is_file() else _globbed(Path(pattern))
+        if not paths:
+            raise InputError(f"{pattern}: no such file; expected text, .gz, .xz or .zst files.")
+        for path in paths:
+            found.setdefault(path.resolve(), path)  # a file with two names counts once
+    return list(found.values())
+
+
+def _globbed(path: Path) -> list[Path]:
+    root = Path(path.anchor)
+    try:
+        inside = str(path.relative_to(root)) if path.is_absolute() else str(path)
+        return sorted(p for p in root.glob(inside) if p.is_file())
+    except (IndexError, ValueError, NotImplementedError):  # not a valid pattern
+        return []
 
 
 def read_lines(path: str | Path, *, errors: Errors = "strict") -> Iterator[str]:

@@ -17,7 +17,7 @@ from elmore.models.layers import LayerStates
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMState
 from elmore.text.byte_reader import ByteReader
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END
 
 
 class ElmoBiLmOutput(TypedDict):

@@ -15,8 +15,7 @@ from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
 from elmore.nn.transformer import BiTransformer, TransformerConfig
-from elmore.nn.word_char import WordChar, WordCharConfig
-from elmore.nn.word_table import WordTable, WordTableConfig
+from elmore.nn.word_char import WordChar, WordCharConfig, WordTable, WordTableConfig
 from elmore.text.byte_reader import N_CHARACTER_IDS
 from elmore.text.reader import WordBatch
 

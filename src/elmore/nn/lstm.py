@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.nn.dropout import Dropout
 from elmore.nn.lstm_autograd import all_steps
-from elmore.nn.mirror import take
+from elmore.nn.rnn import take
 
 DIRECTIONS = 2
 

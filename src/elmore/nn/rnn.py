@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from elmore.nn.dropout import Dropout
-from elmore.nn.mirror import mirror, take
 
 
 class SentenceDropout(Dropout):
@@ -53,3 +52,15 @@ class BiRNN(nn.Module):
         behind = take(self.behind(take(x, back))[0], back)  # (B, T, H)
         y = torch.cat([ahead, behind], dim=-1)
         return y * mask.unsqueeze(-1).to(y.dtype)  # (B, T, 2H)
+
+
+def mirror(lengths: Tensor, n_words: int) -> Tensor:
+    """For each row, the positions that read its words backwards and leave its padding in place."""
+    step = torch.arange(n_words, device=lengths.device)
+    end = lengths.unsqueeze(1)  # (B, 1)
+    return torch.where(step < end, end - 1 - step, step)  # (B, T)
+
+
+def take(x: Tensor, positions: Tensor) -> Tensor:
+    """x (B, T, D) at the positions (B, T) of each row."""
+    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, T, D)

@@ -14,8 +14,7 @@ from torch.nn import functional
 from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.dropout import Dropout
-from elmore.nn.layer_norm import LayerNorm
-from elmore.nn.mirror import mirror, take
+from elmore.nn.rnn import mirror, take
 
 DIRECTIONS = 2
 
@@ -26,7 +25,7 @@ class TransformerConfig(Frozen):
     kind: Literal["transformer"] = "transformer"
     dim: int = Field(default=512, ge=2)
     ff_dim: int = Field(default=2048, ge=1)
-    n_layers: int = Field(default=6, ge=1)
+    n_layers: int = Field(default=6, ge=1, le=1000)
     n_heads: int = Field(default=8, ge=1)
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On attention weights, inside the feed-forward and on what each block adds, in training."""
@@ -46,6 +45,21 @@ class TransformerConfig(Frozen):
                 f"dim={self.dim}: positions are pairs of sine and cosine, so it must be even"
             )
         return self
+
+
+class LayerNorm(nn.Module):
+    """gamma (x - mean) / (std + eps) + beta, as AllenNLP wrote it: torch's own has eps under the
+    root."""
+
+    def __init__(self, dim: int, eps: float):
+        super().__init__()
+        self.eps = eps
+        self.gamma = nn.Parameter(torch.ones(dim))
+        self.beta = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        std, mean = torch.std_mean(x, dim=-1, correction=0, keepdim=True)
+        return self.gamma * (x - mean) / (std + self.eps) + self.beta  # (..., D)
 
 
 class Attention(nn.Module):

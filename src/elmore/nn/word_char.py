@@ -1,5 +1,6 @@
-"""The third way into a biLM, ELMoForManyLangs': a learned vector of the whole word and one
-of its spelling, projected together. Models without word vectors have only the spelling.
+"""The other ways into a biLM. A word table has one learned vector per word of a vocabulary. In
+ELMoForManyLangs, a learned vector of the whole word and one of its spelling are projected together;
+models without word vectors have only the spelling.
 """
 
 # W words, C characters in a row, E word dim, F filters, D output dim
@@ -11,6 +12,30 @@ from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
+
+
+class WordTableConfig(Frozen):
+    """A table of word vectors, indexed by the model's own vocabulary."""
+
+    kind: Literal["words"] = "words"
+    n_words: int = Field(ge=1)
+    dim: int = Field(ge=1)
+
+
+class WordTable(nn.Module):
+    """Look words up; the row of a word is its id."""
+
+    def __init__(self, config: WordTableConfig):
+        super().__init__()
+        self.config = config
+        table = torch.empty(config.n_words, config.dim)
+        self.embed = nn.Embedding(config.n_words, config.dim, _weight=table)
+        if not table.is_meta:
+            nn.init.normal_(table)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        vectors: Tensor = self.embed(rows.squeeze(1))  # (W, 1) -> (W, D)
+        return vectors
 
 
 class WordCharConfig(Frozen):

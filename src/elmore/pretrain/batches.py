@@ -15,13 +15,14 @@ from pydantic import Field
 from elmore.config import Frozen
 from elmore.pretrain.sentences import Block, Position, SentenceStream, Words
 from elmore.text.batching import batches_by_length
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
-from elmore.text.reader import Speller, WordBatch
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, Speller, WordBatch
 from elmore.text.vocabulary import Vocabulary
 
 IntArray = NDArray[np.int64]
 _LINK = 1000
-OpenStream = Callable[[Literal["forward", "backward"], Position], SentenceStream]
+Direction = Literal["forward", "backward"]
+OpenStream = Callable[[Direction, Position], SentenceStream]
+_DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
 
 
 class RowsConfig(Frozen):
@@ -71,10 +72,11 @@ class RowBatches:
     ):
         self.config, self.speller, self.vocabulary = config, speller, vocabulary
         self.open_stream = open_stream
-        self.directions = [
-            _Direction(open_stream("forward", Position()), config.rows, backward=False),
-            _Direction(open_stream("backward", Position()), config.rows, backward=True),
-        ]
+        self.directions = [self._direction(name, Position()) for name in _DIRECTIONS]
+
+    def _direction(self, name: Direction, start: Position) -> "_Direction":
+        stream = self.open_stream(name, start)
+        return _Direction(stream, self.config.rows, backward=name == "backward")
 
     def __iter__(self) -> Iterator[RowBatch]:
         while True:
@@ -85,11 +87,9 @@ class RowBatches:
         return [direction.state() for direction in self.directions]
 
     def restore(self, state: Any) -> None:
-        for name, kept in zip(("forward", "backward"), state, strict=True):
-            stream = self.open_stream(name, Position(**kept["position"]))  # type: ignore[arg-type]
-            direction = _Direction(stream, self.config.rows, backward=name == "backward")
-            direction.pending = [_unpacked(text) for text in kept["pending"]]
-            self.directions[name == "backward"] = direction
+        for i, kept in enumerate(state):
+            self.directions[i] = self._direction(_DIRECTIONS[i], Position(**kept["position"]))
+            self.directions[i].pending = [_unpacked(text) for text in kept["pending"]]
 
 
 class _Direction:

@@ -1,5 +1,7 @@
 """All settings of a pretraining run, and what run.json keeps of it."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +14,7 @@ from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.sentences import ReadingConfig
 from elmore.train.loop import LoopConfig
 
+RUN_VERSION = 2
 BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
 
 
@@ -44,10 +47,11 @@ class PretrainConfig(Frozen):
     """Of a new model: `static` counts neighbors in the corpus first and gives every word a bias
     and a vector to start from, in the softmax and in a table of words beside the spelling: a minute
     for 20 million words; see docs/results.md."""
-    softmax_first: int = Field(default=500, ge=0)
-    """Starting from a model without a softmax: steps in which only the new softmax learns."""
+    softmax_first: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Starting from a model without a softmax, only the new softmax learns at first: so many steps,
+    or this share of the run, which is then at most 500 steps."""
     valid_words: int | None = Field(default=50_000, ge=1)
-    """Words of the validation text that are used each time; null for all."""
+    """Words from the start of the validation text that are used each time; null for all."""
 
     @model_validator(mode="after")
     def _fits(self) -> "PretrainConfig":
@@ -62,13 +66,32 @@ class PretrainConfig(Frozen):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `pretrain` was called with."""
+
+    corpus: list[str | Path]
+    output: Path
+    config: PretrainConfig
+    valid: Path | None
+    vocabulary: Path | None
+    source: str | None
+    """A model to start from."""
+
+
 class Run(Frozen):
     """run.json: what a run is made of, so that it can be resumed."""
 
+    version: int = Field(default=1, ge=1, le=RUN_VERSION)
+    """Version 1 had the recipe's model in its config, even if another one was trained, and decayed
+    biases that are stored as matrices. Such runs are resumed as they were begun."""
     config: PretrainConfig
+    """`config.model` is the model that is trained, with the sizes that the text gave it."""
     corpus: list[str]
     valid: str | None = None
     source: str | None = None
     sentences: int
     words: int
     """In the corpus."""
+    notes: tuple[str, ...] = ()
+    """What should be known about the run, from before its first step."""

@@ -2,50 +2,57 @@
 file knows the folder, run.json and what a run may be resumed with; objectives know the models.
 """
 
+import ctypes
 import json
 import math
-from collections.abc import Iterable
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
 from elmore.config import load_json
-from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import atomic_file
-from elmore.files.find_files import find_files
-from elmore.pretrain.config import PretrainConfig, Run
-from elmore.pretrain.counts import Counting, Counts, count_words
+from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.atomic import remove, write_text, writing
+from elmore.files.lock import LOCK, Lock
+from elmore.files.text_file import find_files
+from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run
 from elmore.pretrain.objectives import bilm
+from elmore.pretrain.sentences import Counting, Counts, count_words
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
-from elmore.train.memory import keep_large_blocks
 from elmore.train.run_folder import Report, RunFolder, checkpoints
 from elmore.train.world import World
 
 RUN = "run.json"
+_MOST_BYTES = 1 << 26  # of run.json, which names the files of the corpus
 _NOT_A_RUN = ("config.json", "log.jsonl", "best", "checkpoints")  # of something else, without RUN
+_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, 2**31 - 1  # glibc names of what mallopt sets
 
 
 class Kind(Protocol):
     """What a file in objectives/ offers."""
 
     def prepare(
-        self,
-        folder: Path,
-        files: list[Path],
-        config: PretrainConfig,
-        counts: Counts,
-        *,
-        vocabulary: Path | None,
-        source: str | Path | None,
-    ) -> None:
-        """Before the first step: check what was given, then write what the run starts from."""
+        self, asked: Asked, files: list[Path], counts: Counts, steps: int | None
+    ) -> tuple[PretrainConfig, list[str]]:
+        """Before the first step: check what was given, then write what the run starts from.
+        Returns the config with the model that is trained, and what the user should know."""
 
-    def check_resumed(self, folder: Path, vocabulary: Path | None) -> None:
-        """Refuse a vocabulary that is not the run's."""
+    def resumed_config(self, run: Run, asked: Asked) -> PretrainConfig:
+        """What is asked for now, in the terms of the run. Refuses a vocabulary not the run's."""
 
     def steps_per_epoch(self, run: Run) -> float: ...
 
-    def build(self, run: Run, folder: Path, world: World, newest: Path | None) -> Objective:
+    def build(self, run: Run, folder: Path, world: World, newest: Path | None) -> "Trained":
         """From the newest checkpoint if there is one."""
+
+
+class Trained(Objective, Protocol):
+    """An objective that can say what it has left out so far."""
+
+    def untrained(self) -> str | None:
+        """Which part of the model has not been trained yet; None if all of it has."""
 
 
 def _kind(config: PretrainConfig) -> Kind:
@@ -65,33 +72,49 @@ def pretrain(
     resume: bool = False,
     report: Report | None = None,
     counting: Counting | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Progress:
-    """Train until the config's end. With `resume`, continue the run in `output`."""
-    output, corpus = Path(output), list(corpus)
-    valid = None if valid is None else Path(valid)
-    vocabulary = None if vocabulary is None else Path(vocabulary)
-    keep_large_blocks()
+    """Train until the config's end. With `resume`, continue the run in `output`. `tell` is given
+    what the user should know about the run, line by line; it is in run.json and in the log too."""
+    output = Path(output)
+    asked = Asked(
+        corpus=list(corpus),
+        output=output,
+        config=config,
+        valid=None if valid is None else Path(valid),
+        vocabulary=None if vocabulary is None else Path(vocabulary),
+        source=None if source is None else str(source),
+    )
+    _refuse_other_folders(output)
+    _keep_large_blocks()
     world = World()
-    try:
+    with closing(world), _locked(output) if world.first else nullcontext():
         resuming = resume and bool(checkpoints(output))
         if not resuming and world.first:
-            _refuse_other_folders(output, resume)
-            _prepare(corpus, output, config, valid, vocabulary, source, counting)
+            if (output / RUN).exists() and not resume:
+                raise InputError(f"{output} holds a run already; add --resume, or remove it.")
+            _prepare(asked, counting, world.size)
         world.wait()
         run, kind = read_run(output), _kind(config)
         if resuming:
-            _refuse_other_data(run, corpus, valid, source, output)
-            run = _with_new_end(run, config, output)
-            kind.check_resumed(output, vocabulary)
+            _refuse_other_data(run, asked)
+            run = _with_new_end(run, kind.resumed_config(run, asked), output)
         newest = checkpoints(output)[-1] if resuming else None
         objective = kind.build(run, output, world, newest)
-        recorder = RunFolder(output, keep=run.config.loop.keep, report=report)
+        recorder = RunFolder(output, keep=run.config.loop.keep, report=report, notes=run.notes)
         loop = Loop(objective, ending(run, world.size), recorder, world)
         if resuming:
             loop.resume()
-        return loop.run()
-    finally:
-        world.close()
+        if world.first and tell is not None:
+            for note in run.notes:
+                tell(note)
+        progress = loop.run()
+        untrained = objective.untrained()
+        if world.first and progress.fraction >= 1 and untrained:
+            recorder.note(progress.step, f"The run has ended, but {untrained}.")
+            warn = tell or warnings.warn
+            warn(f"{output}: the run has ended, but {untrained}; resume it with more steps.")
+        return progress
 
 
 def ending(run: Run, n_processes: int) -> LoopConfig:
@@ -104,69 +127,87 @@ def ending(run: Run, n_processes: int) -> LoopConfig:
     return loop.model_copy(update={"steps": min(steps, loop.steps or steps)})
 
 
+def _keep_large_blocks() -> None:
+    """Have glibc reuse large blocks. By default it hands those over 32 MB back to the system at
+    once, and a training step, which asks for the same ones every time, spends a quarter of its time
+    on page faults. Elsewhere than on glibc this does nothing."""
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_MAX, 0)
+        mallopt(_TRIM_THRESHOLD, _NEVER)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """No other process trains in the folder. A new folder in which no run has begun is removed."""
+    new = not folder.exists()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with Lock(folder):
+        try:
+            yield
+        finally:
+            if new and [path.name for path in folder.iterdir()] == [LOCK]:
+                remove(folder)
+
+
 # Before the first step ----------------------------------------------------------------------------
 
 
-def _refuse_other_folders(output: Path, resume: bool) -> None:
-    if (output / RUN).exists():
-        if not resume:
-            raise InputError(f"{output} holds a run already; add --resume, or remove it.")
-        return
+def _refuse_other_folders(output: Path) -> None:
     for name in _NOT_A_RUN:
-        if (output / name).exists():
+        if (output / name).exists() and not (output / RUN).exists():
             raise InputError(f"{output}: holds {name}, but no run; choose another --output.")
 
 
-def _prepare(
-    corpus: list[str | Path],
-    output: Path,
-    config: PretrainConfig,
-    valid: Path | None,
-    vocabulary: Path | None,
-    source: str | Path | None,
-    counting: Counting | None,
-) -> None:
-    files = find_files(corpus)
-    if valid is not None:
-        find_files([valid])
+def _prepare(asked: Asked, counting: Counting | None, n_processes: int) -> None:
+    files, config = find_files(asked.corpus), asked.config
+    if asked.valid is not None:
+        find_files([asked.valid])
+    elif config.loop.patience is not None or config.loop.schedule.kind == "plateau":
+        raise ConfigError(
+            "loop.patience and a plateau schedule follow the validation, and there is none; add "
+            "--valid TEXT."
+        )
     counts = count_words(files, config.reading, counting)
-    _kind(config).prepare(output, files, config, counts, vocabulary=vocabulary, source=source)
     run = Run(
+        version=RUN_VERSION,
         config=config,
         corpus=[str(path.resolve()) for path in files],
-        valid=None if valid is None else str(valid.resolve()),
-        source=None if source is None else str(source),
+        valid=None if asked.valid is None else str(asked.valid.resolve()),
+        source=asked.source,
         sentences=counts.n_sentences,
         words=counts.n_words,
     )
-    with atomic_file(output / RUN) as path:
-        path.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    steps = ending(run, n_processes).steps
+    config, notes = _kind(config).prepare(asked, files, counts, steps)
+    run = run.model_copy(update={"config": config, "notes": tuple(notes)})
+    write_text(asked.output / RUN, run.model_dump_json(indent=2) + "\n")
 
 
 # Resuming -----------------------------------------------------------------------------------------
 
 
 def read_run(folder: Path) -> Run:
-    return load_json(folder / RUN, Run)
+    path = folder / RUN
+    if path.exists() and not (path.is_file() and path.stat().st_size <= _MOST_BYTES):
+        raise FormatError(f"{path}: not a file of at most {_MOST_BYTES:,} bytes; not a run.")
+    return load_json(path, Run)
 
 
-def _refuse_other_data(
-    run: Run,
-    corpus: list[str | Path],
-    valid: Path | None,
-    source: str | Path | None,
-    output: Path,
-) -> None:
+def _refuse_other_data(run: Run, asked: Asked) -> None:
     now = {
-        "corpus": [str(path.resolve()) for path in find_files(corpus)],
-        "valid": run.valid if valid is None else str(valid.resolve()),
-        "source": run.source if source is None else str(source),
+        "corpus": [str(path.resolve()) for path in find_files(asked.corpus)],
+        "valid": run.valid if asked.valid is None else str(asked.valid.resolve()),
+        "source": run.source if asked.source is None else asked.source,
     }
     old = {"corpus": run.corpus, "valid": run.valid, "source": run.source}
     if old != now:
         raise ConfigError(
-            f"{output / RUN}: {_first_difference(old, now)}; a run is resumed with the text it was "
-            "started with."
+            f"{asked.output / RUN}: {_first_difference(old, now)}; a run is resumed with the text "
+            "it was started with."
         )
 
 

@@ -1,11 +1,13 @@
 """An endless, shuffled, resumable stream of sentences from files that are never held in memory.
 A file is a shard: shards are shuffled, a few are read at a time, and a buffer of their blocks is
 shuffled too. A position names the epoch, the first of these shards and how many of their blocks
-have been handed out; going there rereads these few.
+have been handed out; going there rereads these few. `count_words` reads them once beforehand.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,13 @@ from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.files.sentence_files import SentenceFiles
 from elmore.files.text_file import Errors
+from elmore.text.tokenize import has_unspaced
 
 Words = list[str]
 Block = list[Words]
+Counting = Callable[[int], None]
+
+_COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
 
 class ReadingConfig(Frozen):
@@ -46,6 +52,44 @@ class Position:
 def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:
     """The sentences of one file; blank lines are skipped."""
     return iter(SentenceFiles([path], config.tokenize, config.errors, split_lines=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a corpus holds."""
+
+    words: dict[str, int]
+    n_sentences: int
+    n_words: int
+
+
+def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | None) -> Counts:
+    """One pass over the corpus, in memory that does not grow without bound."""
+    counts: Counter[str] = Counter()
+    n_sentences = n_words = 0
+    for path in files:
+        for words in read_sentences(path, reading):
+            counts.update(words)
+            n_sentences, n_words = n_sentences + 1, n_words + len(words)
+            if counting is not None and n_sentences % 10_000 == 0:
+                counting(n_words)
+            if len(counts) > _COUNTED_AT_MOST:
+                counts = Counter({word: n for word, n in counts.items() if n > 1})
+    if not n_sentences:
+        names = ", ".join(str(path) for path in files[:3])
+        raise InputError(f"{names}: no sentence found; expected one per line.")
+    if n_words < 2 * n_sentences and _unspaced(counts):
+        raise InputError(
+            f"{files[0]}: text without spaces, of which {n_words:,} words in {n_sentences:,} lines "
+            "would be made; split it into words, or add --tokenize (for Chinese: extra zh)."
+        )
+    return Counts(counts, n_sentences, n_words)
+
+
+def _unspaced(counts: Iterable[str]) -> bool:
+    """Most words have a character of a script that is written without spaces, and more."""
+    words = list(islice(counts, 1000))
+    return 2 * sum(len(word) > 4 and has_unspaced(word) for word in words) > len(words)
 
 
 class SentenceStream:

@@ -6,18 +6,25 @@ Counting takes a minute for 20 million words.
 
 # V words, N words of text, M distinct pairs, P vector dim
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 from torch import Tensor
 
-from elmore.nn.softmax import Softmax
+from elmore.checkpoint.native import save_tensors
+from elmore.files.atomic import atomic_file
+from elmore.models.bilm import BiLM
+from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 from elmore.nn.word_char import WordChar
-from elmore.pretrain.sentences import Words
+from elmore.pretrain.config import PretrainConfig
+from elmore.pretrain.sentences import Words, read_sentences
 from elmore.text.vocabulary import Vocabulary
 
 IntArray = NDArray[np.int64]
+START = "softmax-start.safetensors"
 
 _WINDOW = 5  # words to either side; a pair at distance d counts 1/d
 _WORDS = 30_000_000  # of the text that are counted, and
@@ -30,10 +37,33 @@ _BREAK = -1
 _LENGTH = 0.5  # root mean square of a word's own vector: large enough to open the LSTM's gates
 
 
+def write_static_start(
+    folder: Path, files: list[Path], config: PretrainConfig, vocabulary: Vocabulary
+) -> bool:
+    """Counted once, by one process: all processes of a run must begin with the same numbers.
+    Returns whether there was text enough for vectors."""
+    torch.manual_seed(config.loop.seed)
+    softmax = Softmax(len(vocabulary), config.model.context.dim)
+    sentences = (words for path in files for words in read_sentences(path, config.reading))
+    enough = fill_softmax(softmax, vocabulary, sentences, config.loop.seed)
+    with atomic_file(folder / START) as path:
+        save_tensors({"weight": softmax.weight.data, "bias": softmax.bias.data}, path)
+    return enough
+
+
+def start_from_counts(model: BiLM, softmax: Softmax | AdaptiveSoftmax, folder: Path) -> None:
+    """What `write_static_start` has counted becomes the softmax, and the words' own vectors."""
+    counted = load_file(folder / START)
+    softmax.load_state_dict(counted)
+    if isinstance(model.words, WordChar) and model.words.embed is not None:
+        fill_words(model.words, counted["weight"])
+
+
 def fill_softmax(
     softmax: Softmax, vocabulary: Vocabulary, sentences: Iterable[Words], seed: int
-) -> None:
-    """Fill in biases and rows; words too rare to be counted keep the rows they have."""
+) -> bool:
+    """Fill in biases and rows; words too rare to be counted keep the rows they have, and all do if
+    there is too little text: then it returns False."""
     n_words, dim = softmax.weight.shape
     frequent = min(n_words, _ROWS)
     pairs, counts = count_neighbors(ids_of(sentences, vocabulary), n_words, frequent)
@@ -45,6 +75,7 @@ def fill_softmax(
         softmax.weight.data[:frequent][known] = (vectors / norms[known].mean())[known]
     share = torch.from_numpy((counts + 1) / (counts + 1).sum())
     softmax.bias.data[:, 0] = share.log().to(softmax.bias.dtype)
+    return vectors is not None
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ candidates, which are then compared by their stored vectors.
 """
 
 # K kept layers, D vector dim
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,10 +14,12 @@ import numpy as np
 from elmore.embedding import Vectors
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
+from elmore.search.checked_files import Ints, WholeFile, file_state, map_file
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Manifest
-from elmore.search.segment import Ints, Segment
+from elmore.search.segment import Segment
 from elmore.search.vector_space import Query, equal_mix, one_layer
+from elmore.store.layout import FileState
 from elmore.uses.geometry import unit
 
 LEAST_USES = 50_000
@@ -36,14 +38,31 @@ def is_finished(manifest: Manifest) -> bool:
 
 def approximate(writer: IndexWriter) -> None:
     """Index the first segment: for the mix, and for each layer if there are several."""
+    manifest = writer.manifest
+    if _is_damaged(writer.folder, manifest):
+        writer.commit(approximate=None, approximate_files={})
     if is_finished(writer.manifest):
         return
     segment = writer.segments()[0]
     target = writer.folder / segment.state.name.replace("segment", "approximate")
+    files = {}
     with atomic_folder(target) as folder:
         for name, weights in _views(writer.manifest.n_kept):
             faiss().write_index(_built(segment, weights), str(folder / name))
-    writer.commit(approximate=target.name)
+            files[name] = file_state(map_file(folder / name, None))
+    writer.commit(approximate=target.name, approximate_files=files)
+
+
+def _is_damaged(folder: Path, manifest: Manifest) -> bool:
+    if manifest.approximate is None:
+        return False
+    try:
+        Approximate(
+            folder / manifest.approximate, manifest.n_kept, manifest.approximate_files
+        ).check()
+    except (FormatError, FileNotFoundError):
+        return True
+    return False
 
 
 def _views(n_kept: int) -> Iterator[tuple[str, Vectors]]:
@@ -68,9 +87,9 @@ def _built(segment: Segment, weights: Vectors) -> Any:
 class Approximate:
     """The approximate indexes of a folder, each loaded at first use."""
 
-    def __init__(self, folder: Path, n_kept: int):
-        self._folder = folder
+    def __init__(self, folder: Path, n_kept: int, states: Mapping[str, FileState]):
         self._views = dict(_views(n_kept))
+        self._files = {name: WholeFile(folder / name, states.get(name)) for name in self._views}
         self._loaded: dict[str, Any] = {}
         self._loading = Lock()
 
@@ -101,12 +120,19 @@ class Approximate:
         with self._loading:
             if name not in self._loaded:
                 try:
-                    self._loaded[name] = faiss().read_index(str(self._folder / name))
-                except RuntimeError:
-                    raise FormatError(
-                        f"{self._folder / name}: missing or damaged; `compact` builds it again."
-                    ) from None
+                    data = self._files[name].checked()
+                    data.seek(0)
+                    self._loaded[name] = faiss().read_index(faiss().PyCallbackIOReader(data.read))
+                except (RuntimeError, MemoryError, FormatError):
+                    path = self._files[name].path
+                    remedy = f"`elmore index compact {path.parents[1]}` builds it again"
+                    raise FormatError(f"{path}: damaged; {remedy}.") from None
             return self._loaded[name]
+
+    def check(self) -> None:
+        """Compare all files with their checksums."""
+        for file in self._files.values():
+            file.checked()
 
 
 def faiss() -> Any:

@@ -10,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.search.checked_files import Ints
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import SegmentState
-from elmore.search.segment import Ints, Segment, Table, write_segment
+from elmore.search.segment import Segment, Table, write_segment
 from elmore.store.precision import Stored
 
 _CHUNK = 16_384
+_ALL = slice(None)
 
 
 class _Uses(NamedTuple):
@@ -32,15 +34,17 @@ class _Uses(NamedTuple):
 
 
 def compact(writer: IndexWriter) -> None:
-    """Merge all segments if needed; the approximate indexes of the old one are removed."""
+    """Merge all segments if needed, also one without checksums; the approximate indexes of the old
+    one are removed."""
     states = writer.manifest.segments
-    if len(states) < 2 and not any(state.deleted for state in states):
+    if len(states) < 2 and not any(state.deleted or state.checksums is None for state in states):
         return
     merged = merge(writer.segments(), writer.next_segment())
     writer.commit(
         segments=() if merged is None else (merged,),
         next_segment=writer.manifest.next_segment + 1,
         approximate=None,
+        approximate_files={},
     )
 
 
@@ -50,7 +54,7 @@ def merge(segments: Sequence[Segment], target: Path) -> SegmentState | None:
     uses = _live(segments, words)
     if not len(uses.word):
         return None
-    keys = np.concatenate([segment.keys for segment in segments])
+    keys = np.concatenate([segment.keys[_ALL] for segment in segments])
     starts = np.cumsum([0, *(segment.state.sentences for segment in segments)])
     uses = uses._replace(sentence=_first_alike(segments, starts, keys)[uses.sentence])
     uses = uses.take(np.lexsort((uses.position, uses.sentence, uses.word)))
@@ -78,7 +82,7 @@ def _live(segments: Sequence[Segment], words: list[str]) -> _Uses:
     parts, start = [], 0
     for i, segment in enumerate(segments):
         ours = np.array([number[word] for word in segment.words], np.int64)
-        sentence, position = segment.uses.astype(np.int64).T
+        sentence, position = segment.sentences_of(_ALL), segment.uses[_ALL][:, 1].astype(np.int64)
         part = _Uses(
             word=np.repeat(ours, np.diff(segment.groups)),
             sentence=sentence + start,

@@ -14,21 +14,21 @@ from elmore.embedding import Layers, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
-from elmore.search.add import add
 from elmore.search.answers import Neighbor, Senses, StaticNeighbor, WordMap
 from elmore.search.approximate import approximate
 from elmore.search.build import Keeping
 from elmore.search.compact import compact
-from elmore.search.corpus_embedding import BuildWatch
+from elmore.search.corpus_embedding import BuildReport, BuildWatch, CorpusEmbedding
 from elmore.search.index_snapshot import IndexSnapshot
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Manifest, ModelSource
-from elmore.search.sampling import WordChoice
+from elmore.search.sampling import WordChoice, pieces
 from elmore.search.senses import clustered_uses
 from elmore.search.vector_space import Layer
+from elmore.search.verify import IndexVerdict, verify
 from elmore.store.precision import Precision
 from elmore.store.store import check_model
-from elmore.store.words import packed_sentence, packed_sentences
+from elmore.store.words import packed_sentence
 from elmore.uses.use import Use
 
 
@@ -36,7 +36,7 @@ class Index:
     """Uses on disk, as of opening or the last `refresh`. Many readers, one writer."""
 
     def __init__(self, snapshot: IndexSnapshot, embedder: LayerSource | None = None):
-        self._snapshot, self.embedder = snapshot, embedder
+        self._snapshot, self.embedder, self.path = snapshot, embedder, snapshot.path
 
     @classmethod
     def build(
@@ -55,7 +55,7 @@ class Index:
         """Index all words, the most frequent ones, or a list. If it is stopped, the same call
         continues. `source` tells readers of the index where its model is."""
         asked = build.new_manifest(
-            embedder, keep, precision, any_word=words is None, max_uses=max_uses, source=source
+            embedder, keep, precision, words=words, max_uses=max_uses, source=source
         )
         build.build(corpus, embedder, Path(path), asked, words, progress)
         return cls.open(path, embedder)
@@ -72,11 +72,11 @@ class Index:
         """See what has been committed since."""
         self._snapshot = IndexSnapshot.open(self.path)
 
-    # Properties ---------------------------------------------------------------------------------
+    def verify(self) -> IndexVerdict:
+        """Read everything and compare it with its checksums."""
+        return verify(self.path)
 
-    @property
-    def path(self) -> Path:
-        return self._snapshot.path
+    # Properties ---------------------------------------------------------------------------------
 
     @property
     def manifest(self) -> Manifest:
@@ -89,7 +89,7 @@ class Index:
 
     @property
     def n_sentences(self) -> int:
-        return self._snapshot.n_sentences
+        return sum(segment.sentences for segment in self.manifest.segments)
 
     @property
     def words(self) -> list[str]:
@@ -178,19 +178,25 @@ class Index:
 
     # Writing ------------------------------------------------------------------------------------
 
-    def add(self, sentences: Iterable[Sentence], *, embedder: LayerSource | None = None) -> int:
+    def add(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        embedder: LayerSource | None = None,
+        progress: BuildWatch = lambda _: None,
+    ) -> int:
         """Add all uses of indexed words in new sentences, without a limit per word. Returns how
-        many sentences were new."""
+        many sentences were new. If it is stopped, the same call continues."""
         model = self._model(embedder)
         try:
             with IndexWriter(self.path) as writer:
-                return add(writer, model, sentences)
+                return CorpusEmbedding(writer, model, BuildReport(progress)).add(sentences)
         finally:
             self.refresh()
 
     def delete(self, sentences: Iterable[Sentence]) -> int:
         """Delete sentences with all their uses. Returns how many were in the index."""
-        wanted = {read.packed for read in packed_sentences(sentences)}
+        wanted = {read.packed for read in pieces(sentences)}
         deleted = 0
         with IndexWriter(self.path) as writer:
             for i, segment in enumerate(writer.segments()):
@@ -202,7 +208,8 @@ class Index:
         return deleted
 
     def compact(self) -> None:
-        """Group the uses of each word again and remove what is deleted."""
+        """Group the uses of each word again, remove what is deleted, and give checksums to what an
+        older elmore wrote without."""
         with IndexWriter(self.path) as writer:
             compact(writer)
             approximate(writer)

@@ -2,12 +2,13 @@
 the folder has changed, a new snapshot is opened.
 """
 
-# n uses, D vector dim, W words
+# n uses, m uses looked at, D vector dim, W words
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,17 +17,25 @@ from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search.answers import Neighbor, StaticNeighbor
 from elmore.search.approximate import Approximate
+from elmore.search.checked_files import Ints, Rows
 from elmore.search.index_writer import open_segments
-from elmore.search.manifest import Manifest, read_manifest
-from elmore.search.nearest import Hit, nearest, nearest_in_word
-from elmore.search.sampling import read_counts
-from elmore.search.vector_space import Layer, read_vector_space
-from elmore.store.words import packed_sentences
+from elmore.search.manifest import Manifest, settled
+from elmore.search.sampling import ListedWords, pieces
+from elmore.search.segment import Segment
+from elmore.search.vector_space import Layer, Query, read_vector_space
 from elmore.uses.geometry import centered, unit
 from elmore.uses.use import Use
 
-_ATTEMPTS = 10
 _CANDIDATES = 200
+_CHUNK = 65_536
+
+
+class Hit(NamedTuple):
+    """A use that was found."""
+
+    score: float
+    segment: int
+    row: int
 
 
 class IndexSnapshot:
@@ -36,28 +45,21 @@ class IndexSnapshot:
         self.path, self.manifest = path, manifest
         self.segments = open_segments(path, manifest)
         self.space = read_vector_space(path, manifest)
+        self._listed = ListedWords(path, manifest)
         self._starts = np.cumsum([0, *(segment.state.uses for segment in self.segments)])
         self._approximate: Approximate | None = None
         if manifest.approximate is not None:
-            self._approximate = Approximate(path / manifest.approximate, manifest.n_kept)
+            self._approximate = Approximate(
+                path / manifest.approximate, manifest.n_kept, manifest.approximate_files
+            )
 
     @classmethod
     def open(cls, path: Path) -> "IndexSnapshot":
-        for _ in range(_ATTEMPTS):
-            manifest = read_manifest(path)
-            try:
-                return cls(path, manifest)
-            except FileNotFoundError:  # a writer may have merged segments in the meantime
-                continue
-        raise InputError(f"{path}: a part that its manifest names is missing; build it again.")
+        return settled(path, lambda manifest: cls(path, manifest))
 
     @property
     def n_uses(self) -> int:
         return sum(segment.state.uses for segment in self.segments)
-
-    @property
-    def n_sentences(self) -> int:
-        return sum(segment.state.sentences for segment in self.segments)
 
     @cached_property
     def words(self) -> list[str]:
@@ -66,7 +68,7 @@ class IndexSnapshot:
     @cached_property
     def counts(self) -> dict[str, int]:
         """How often each listed word occurs in the corpus."""
-        return read_counts(self.path)
+        return self._listed.counts()
 
     def __contains__(self, word: str) -> bool:
         return any(word in segment for segment in self.segments)
@@ -108,7 +110,7 @@ class IndexSnapshot:
         if k < 1:
             raise ConfigError(f"k is {k}; expected 1 or more.")
         query = self.space.query(np.asarray(vectors, np.float32), layer)
-        passed = {read.packed for read in packed_sentences(without)}
+        passed = {read.packed for read in pieces(without)}
         if word is not None:
             hits = nearest_in_word(self.segments, query, self.known(word))
             return list(self._chosen(hits, k, passed, distinct))
@@ -127,7 +129,7 @@ class IndexSnapshot:
         seen = set(passed)
         for hit in hits:
             segment = self.segments[hit.segment]
-            packed = segment.packed(int(segment.uses[hit.row, 0]))
+            packed = segment.packed(int(segment.sentences_of(hit.row)))
             if packed in seen:
                 continue
             if distinct:
@@ -139,9 +141,7 @@ class IndexSnapshot:
 
     def _use(self, hit: Hit) -> Use:
         segment = self.segments[hit.segment]
-        sentence, position = segment.uses[hit.row].tolist()
-        number = int(self._starts[hit.segment]) + hit.row
-        return Use(segment.sentence(sentence), position, id=number)
+        return Use(*segment.use(hit.row), id=int(self._starts[hit.segment]) + hit.row)
 
     def static_neighbors(
         self, word: str, k: int, vectors: StaticVectors | None
@@ -172,3 +172,54 @@ def _looked_up(words: list[str], vectors: StaticVectors) -> tuple[dict[str, int]
     found = [(word, row) for word in words if (row := vectors.row(word)) is not None]
     table = vectors.vectors[[row for _, row in found]].astype(np.float32)
     return {word: i for i, (word, _) in enumerate(found)}, unit(table)
+
+
+# The nearest uses: by a matrix product, or candidates of the approximate index, compared again ----
+
+
+def nearest_in_word(segments: Sequence[Segment], query: Query, word: str) -> list[Hit]:
+    """Every use of the word, the nearest first."""
+    hits = []
+    for i, segment in enumerate(segments):
+        rows = segment.rows(word)
+        hits += _hits(i, rows, _cosines(segment, rows, query))
+    return sorted(hits, reverse=True)
+
+
+def nearest(
+    segments: Sequence[Segment], approximate: Approximate | None, query: Query, n: int
+) -> list[Hit]:
+    """About n uses of any words, the nearest first; the approximate index covers segment 0."""
+    hits = []
+    for i, segment in enumerate(segments):
+        if i == 0 and approximate is not None:
+            rows = approximate.candidates(query, n)
+            rows = segment.living(rows[rows < segment.state.uses])
+            scores = _cosines(segment, rows, query)
+        else:
+            rows, scores = _scan(segment, query, n)
+        hits += _hits(i, rows, scores)
+    return sorted(hits, reverse=True)[:n]
+
+
+def _scan(segment: Segment, query: Query, n: int) -> tuple[Ints, Vectors]:
+    """The best n of a whole segment."""
+    n_uses = segment.state.uses
+    parts = [
+        _cosines(segment, slice(begin, begin + _CHUNK), query) for begin in range(0, n_uses, _CHUNK)
+    ]
+    scores = np.concatenate(parts)
+    rows = segment.living(np.arange(n_uses))
+    if n < len(rows):
+        rows = rows[np.argpartition(-scores[rows], n)[:n]]
+    return rows, scores[rows]
+
+
+def _cosines(segment: Segment, rows: Rows, query: Query) -> Vectors:
+    vectors = unit(segment.vectors(rows, query.weights))  # (m, D)
+    cosines: Vectors = np.clip(vectors @ query.seen(query.weights), -1, 1)  # rounding errors
+    return cosines
+
+
+def _hits(segment: int, rows: Ints, scores: Vectors) -> list[Hit]:
+    return [Hit(s, segment, r) for s, r in zip(scores.tolist(), rows.tolist(), strict=True)]

@@ -3,7 +3,7 @@ stopped, the index is as the last commit left it.
 """
 
 # K kept layers, m uses of a sentence, D vector dim
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,30 @@ import numpy as np
 from elmore.embedding import Vectors
 from elmore.files.atomic import atomic_file, remove
 from elmore.files.lock import Lock
+from elmore.search.checked_files import file_state, map_file
 from elmore.search.manifest import (
+    VERSION,
     Manifest,
     SegmentState,
     read_manifest,
     write_manifest,
 )
+from elmore.search.sampling import COUNTS, WORDS
 from elmore.search.segment import Segment, Table, deleted_name, write_segment
+from elmore.search.vector_space import CENTER
+from elmore.store.layout import FileState
 from elmore.store.precision import Codec
 from elmore.store.words import Keys
 from elmore.store.writer import UNFINISHED
 
-_OURS = ("segment-*", "approximate-*", UNFINISHED)
+OURS = ("segment-*", "approximate-*", UNFINISHED)
 
 
 class Pending:
     """Uses that will become a segment."""
 
-    def __init__(self, codec: Codec, keys: Keys):
-        self._codec, self._keys = codec, keys
+    def __init__(self, codec: Codec, key: Callable[[bytes], int]):
+        self._codec, self._key = codec, key
         self.n_bytes = 0
         self._texts: list[bytes] = []
         self._words: list[str] = []
@@ -74,16 +79,11 @@ class Pending:
             word=word[order],
             sentence=np.array(self._sentence, np.int64)[order],
             position=np.array(self._position, np.int64)[order],
-            keys=np.array([key_of(self._keys, text) for text in self._texts], np.uint64),
+            keys=np.array([self._key(text) for text in self._texts], np.uint64),
             static=np.stack([self._static[word] for word in words]),
         )
         block = self._codec.stored(self._codec.encode(vectors), 0, len(word))
         return write_segment(target, table, self._texts, [block])
-
-
-def key_of(keys: Keys, packed: bytes) -> int:
-    """The short hash of a sentence in a segment; the text itself is always compared too."""
-    return int.from_bytes(keys.of(packed)[:8], "little")
 
 
 class IndexWriter:
@@ -98,7 +98,7 @@ class IndexWriter:
         except BaseException:
             self._lock.release()
             raise
-        self._keys = Keys(self.manifest.fingerprint)
+        self.keys = Keys(self.manifest.fingerprint)
 
     def __enter__(self) -> "IndexWriter":
         return self
@@ -110,16 +110,20 @@ class IndexWriter:
         return open_segments(self.folder, self.manifest)
 
     def pending(self) -> Pending:
-        return Pending(self.manifest.codec, self._keys)
+        return Pending(self.manifest.codec, self.key)
 
     def key(self, packed: bytes) -> int:
-        return key_of(self._keys, packed)
+        """The short hash of a sentence in a segment; the text itself is always compared too."""
+        return int.from_bytes(self.keys.of(packed)[:8], "little")
 
     def next_segment(self) -> Path:
         return self.folder / f"segment-{self.manifest.next_segment:05}"
 
     def commit(self, **changes: Any) -> None:
-        """Change the manifest; folders that it no longer names are removed."""
+        """Change the manifest; folders that it no longer names are removed. An open reader keeps
+        what it has mapped."""
+        if self.manifest.version < VERSION:
+            changes = {**_newer(self.folder, self.manifest), **changes}
         self.manifest = self.manifest.model_copy(update=changes)
         write_manifest(self.folder, self.manifest)
         self._sweep()
@@ -137,9 +141,11 @@ class IndexWriter:
         """Delete sentences of the segment with this number, in addition to earlier ones."""
         segment = self.segments()[number]
         before = [] if segment.live is None else np.flatnonzero(~segment.live).tolist()
-        state = segment.state.model_copy(update={"deleted": segment.state.deleted + 1})
+        data = np.array(sorted({*before, *sentences}), np.int64).tobytes()
+        generation = {"deleted": segment.state.deleted + 1, "deletions": file_state(data)}
+        state = segment.state.model_copy(update=generation)
         with atomic_file(self.folder / deleted_name(state)) as path:
-            path.write_bytes(np.array(sorted({*before, *sentences}), np.int64).tobytes())
+            path.write_bytes(data)
         states = list(self.manifest.segments)
         states[number] = state
         self.commit(segments=tuple(states))
@@ -149,10 +155,21 @@ class IndexWriter:
         states = self.manifest.segments
         known = {state.name for state in states} | {deleted_name(state) for state in states}
         known.add(self.manifest.approximate or "")
-        for pattern in _OURS:
+        for pattern in OURS:
             for path in self.folder.glob(pattern):
                 if path.name not in known:
                     remove(path)
+
+
+def small_files(folder: Path) -> dict[str, FileState]:
+    """The files beside the segments as they are now."""
+    return {name: file_state(map_file(folder / name, None)) for name in (WORDS, COUNTS, CENTER)}
+
+
+def _newer(folder: Path, manifest: Manifest) -> dict[str, Any]:
+    """What version 2 did not have; its segments get their checksums when they are merged."""
+    finished = manifest.reading.complete
+    return {"version": VERSION, "files": small_files(folder), "finished": finished}
 
 
 def open_segments(folder: Path, manifest: Manifest) -> list[Segment]:

@@ -2,28 +2,44 @@
 ones. A change takes effect when the manifest is replaced.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.embedding import LayerChoice
+from elmore.errors import FormatError
 from elmore.files.checked import read_checked, write_checked
+from elmore.store.layout import FileState
 from elmore.store.precision import Codec, Precision
 
-VERSION = 2  # 1 had no checksum
+VERSION = 3  # 1 had no checksum, 2 no checksums of its data
+_OLDEST = 2
 MANIFEST = "index.json"
+REMEDY = "restore it from a copy, or build the index again"
+_ATTEMPTS = 100
+
+_Read = TypeVar("_Read")
 
 
 class SegmentState(Frozen):
     """A valid segment; the sizes of its files follow from these numbers."""
 
-    name: str
+    name: str = Field(pattern=r"^segment-[0-9]+$")
     words: int = Field(ge=1)
     uses: int = Field(ge=1)
     sentences: int = Field(ge=1)
     deleted: int = Field(default=0, ge=0)
     """The generation of its list of deleted sentences; 0: no list."""
+    deletions: FileState | None = None
+    """Of this list."""
+    word_bytes: int = Field(default=0, ge=0)
+    """The size of its list of words, like `text_bytes` of its sentences."""
+    text_bytes: int = Field(default=0, ge=0)
+    checksums: int | None = None
+    """The CRC of its file of checksums; None: version 2 had none."""
 
 
 class Reading(Frozen):
@@ -34,6 +50,8 @@ class Reading(Frozen):
     """Of these sentences, to detect another corpus."""
     of: int = 0
     """Sentences in the whole corpus."""
+    whole_crc32: int | None = None
+    """Of the whole corpus; version 2 did not have it."""
     complete: bool = False
 
 
@@ -62,13 +80,20 @@ class Manifest(Frozen):
     any_word: bool
     """Every word is indexed, also new ones; otherwise only those of the list."""
     listed_words: int = Field(ge=0)
+    chosen: str = ""
+    """Which words were asked for; version 2 did not have it."""
     max_uses: int = Field(ge=1)
     """Per word, when the index was built from its corpus."""
     reading: Reading = Reading()
+    finished: bool = False
+    """The build has ended; sentences may have been added since."""
+    files: dict[str, FileState] = Field(default={})
+    """The word list, the counts and the mean."""
     segments: tuple[SegmentState, ...] = ()
     next_segment: int = 0
-    approximate: str | None = None
+    approximate: str | None = Field(default=None, pattern=r"^approximate-[0-9]+$")
     """The folder of the approximate indexes; they cover the first segment."""
+    approximate_files: dict[str, FileState] = Field(default={})
 
     @property
     def codec(self) -> Codec:
@@ -84,5 +109,20 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    remedy = "restore it from a copy, or build the index again"
-    return read_checked(folder / MANIFEST, Manifest, VERSION, called="an index", remedy=remedy)
+    return read_checked(
+        folder / MANIFEST, Manifest, VERSION, called="an index", remedy=REMEDY, oldest=_OLDEST
+    )
+
+
+def settled(folder: Path, read: Callable[[Manifest], _Read]) -> _Read:
+    """What `read` makes of the current manifest. A file may be missing because a writer has just
+    replaced it: then the new manifest is read."""
+    for _ in range(_ATTEMPTS):
+        manifest = read_manifest(folder)
+        try:
+            return read(manifest)
+        except FileNotFoundError as error:
+            missing = error.filename
+            if read_manifest(folder) == manifest:
+                break
+    raise FormatError(f"{missing}: missing; {REMEDY}.")

@@ -2,16 +2,21 @@
 evenly over the corpus.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from elmore.embedding import Sentence
 from elmore.errors import ConfigError, InputError
-from elmore.store.words import unpack
+from elmore.search.checked_files import WholeFile, damaged
+from elmore.search.manifest import Manifest
+from elmore.store.words import PackedSentence, pack, packed_sentences
 
 WORDS = "words.txt"  # the list
 COUNTS = "counts.bin"  # how often each occurs in the corpus
+LONGEST = 1000
+"""Words in a sentence."""
 WordChoice = int | Sequence[str] | None
 
 
@@ -32,6 +37,17 @@ def choose_words(counts: Mapping[str, int], words: WordChoice) -> dict[str, int]
             if not chosen:
                 raise InputError("None of the words asked for occurs in the corpus.")
             return chosen
+
+
+def pieces(sentences: Iterable[Sentence]) -> Iterator[PackedSentence]:
+    """The sentences as they are indexed: a very long one is cut, because memory is limited."""
+    for read in packed_sentences(sentences):
+        if len(read.words) <= LONGEST:
+            yield read
+            continue
+        for begin in range(0, len(read.words), LONGEST):
+            words = read.words[begin : begin + LONGEST]
+            yield PackedSentence(words, pack(words), None)
 
 
 class UsePlan:
@@ -57,8 +73,16 @@ class UsePlan:
         return (before + 1) * self.max_uses // n > before * self.max_uses // n
 
 
-def read_counts(folder: Path) -> dict[str, int]:
-    """The listed words and how often they occur in the corpus."""
-    words = unpack((folder / WORDS).read_bytes())
-    counts = np.frombuffer((folder / COUNTS).read_bytes(), np.int64)
-    return dict(zip(words, counts.tolist(), strict=True))
+class ListedWords:
+    """The listed words and how often they occur in the corpus, read when they are needed."""
+
+    def __init__(self, folder: Path, manifest: Manifest):
+        self._words = WholeFile(folder / WORDS, manifest.files.get(WORDS))
+        self._counts = WholeFile(folder / COUNTS, manifest.files.get(COUNTS))
+
+    def counts(self) -> dict[str, int]:
+        words = self._words.words()
+        counts = self._counts.numbers(np.int64, len(words))
+        if counts.min(initial=1) < 1:
+            raise damaged(self._counts.path, "a word does not occur")
+        return dict(zip(words, counts.tolist(), strict=True))

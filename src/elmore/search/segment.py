@@ -3,6 +3,7 @@ uses of a word are one slice of a mapped file.
 """
 
 # K kept layers, n uses, D vector dim, W words, S sentences, m uses asked for
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +17,22 @@ from numpy.typing import NDArray
 from elmore.embedding import Vectors
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
+from elmore.search.checked_files import (
+    BLOCK,
+    LARGEST,
+    BlockFile,
+    Column,
+    Ints,
+    Rows,
+    WholeFile,
+    block_sums,
+    damaged,
+    map_file,
+)
 from elmore.search.manifest import SegmentState
+from elmore.store.layout import FileState
 from elmore.store.precision import Codec, Stored
-from elmore.store.snapshot import mapped
 from elmore.store.words import pack, unpack
-
-Ints = NDArray[np.int64]
-Rows = slice | Ints
 
 WORDS = "words.txt"  # in the order of their uses
 GROUPS = "groups.bin"  # where each word's uses begin, and the end
@@ -31,6 +41,7 @@ SENTENCES = "sentences.txt"
 OFFSETS = "offsets.bin"  # where each sentence begins, and the end
 KEYS = "keys.bin"  # hashes of sentences
 STATIC = "static.bin"  # context-free vectors of words
+CHECKSUMS = "checksums.bin"  # of every block of the other files, in the order of their names
 
 
 def vectors_name(layer: int) -> str:
@@ -39,6 +50,41 @@ def vectors_name(layer: int) -> str:
 
 def scales_name(layer: int) -> str:
     return f"scales-{layer}.bin"
+
+
+def deleted_name(state: SegmentState) -> str:
+    return f"{state.name}-deleted-{state.deleted:05}.bin"
+
+
+def file_sizes(state: SegmentState, codec: Codec, dim: int) -> dict[str, int | None]:
+    """Every data file and its size; None: version 2 did not tell it."""
+    layers, number = range(codec.n_layers), np.dtype(codec.precision).itemsize
+    is_old = state.checksums is None
+    sizes: dict[str, int | None] = {
+        WORDS: None if is_old else state.word_bytes,
+        GROUPS: 8 * (state.words + 1),
+        USES: 8 * state.uses,
+        SENTENCES: None if is_old else state.text_bytes,
+        OFFSETS: 8 * (state.sentences + 1),
+        KEYS: 8 * state.sentences,
+        STATIC: 2 * state.words * dim,
+        **{vectors_name(i): state.uses * codec.dim * number for i in layers},
+    }
+    if codec.precision == "int8":
+        sizes |= {scales_name(i): 4 * state.uses for i in layers}
+    return dict(sorted(sizes.items()))
+
+
+def read_sums(
+    folder: Path, state: SegmentState, sizes: dict[str, int | None]
+) -> dict[str, NDArray[np.uint32]]:
+    """The checksums of each file's blocks; none for a segment of version 2."""
+    if state.checksums is None:
+        return {}
+    counts = [-(-(size or 0) // BLOCK) for size in sizes.values()]
+    known = FileState(bytes=4 * sum(counts), crc32=state.checksums)
+    sums = WholeFile(folder / CHECKSUMS, known).numbers(np.uint32)
+    return dict(zip(sizes, np.split(sums, np.cumsum(counts)[:-1]), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,11 +107,16 @@ def write_segment(
         _write_table(folder, table)
         _write_texts(folder, texts)
         _write_vectors(folder, blocks)
+        checksums = _write_sums(folder)
+        word_bytes, text_bytes = ((folder / name).stat().st_size for name in (WORDS, SENTENCES))
     return SegmentState(
         name=target.name,
         words=len(table.words),
         uses=len(table.word),
         sentences=len(table.keys),
+        word_bytes=word_bytes,
+        text_bytes=text_bytes,
+        checksums=checksums,
     )
 
 
@@ -109,40 +160,58 @@ def _append(files: dict[str, IO[bytes]], path: Path, array: NDArray[Any]) -> Non
     files[path.name].write(np.ascontiguousarray(array).data)
 
 
+def _write_sums(folder: Path) -> int:
+    """The checksums of what was written; returns their own."""
+    written = sorted(folder.iterdir(), key=lambda path: path.name)
+    sums = np.concatenate([block_sums(map_file(path, None)) for path in written])
+    (folder / CHECKSUMS).write_bytes(sums.tobytes())
+    return zlib.crc32(sums.tobytes())
+
+
 class Segment:
     """A segment in mapped memory: only what is used is read from disk."""
 
     def __init__(self, folder: Path, state: SegmentState, codec: Codec, dim: int):
         self.folder, self.state, self.codec = folder / state.name, state, codec
-        n, layers = state.uses, range(codec.n_layers)
-        self.groups = self._array(GROUPS, np.int64, (state.words + 1,))
-        self.uses = self._array(USES, np.int32, (n, 2))
-        self.keys = self._array(KEYS, np.uint64, (state.sentences,))
-        self.static = self._array(STATIC, np.float16, (state.words, dim))  # (W, D)
-        self._offsets = self._array(OFFSETS, np.int64, (state.sentences + 1,))
-        self._text = self._bytes(SENTENCES, int(self._offsets[-1]))
-        kind = np.dtype(codec.precision)
-        self.values = [self._array(vectors_name(i), kind, (n, codec.dim)) for i in layers]
-        self.scales: list[Vectors] | None = None
+        sizes = file_sizes(state, codec, dim)
+        sums = read_sums(self.folder, state, sizes)
+        files = {
+            name: BlockFile(self.folder / name, n_bytes, sums.get(name))
+            for name, n_bytes in sizes.items()
+        }
+        n, layers, kind = state.uses, range(codec.n_layers), np.dtype(codec.precision)
+        self._words, self._text = files[WORDS], files[SENTENCES]
+        self.groups: Ints = Column(files[GROUPS], np.int64, state.words + 1)[:]
+        self._offsets: Ints = Column(files[OFFSETS], np.int64, state.sentences + 1)[:]
+        self.uses = Column(files[USES], np.int32, n, 2)
+        self.keys = Column(files[KEYS], np.uint64, state.sentences)
+        self.static = Column(files[STATIC], np.float16, state.words, dim)
+        self.values = [Column(files[vectors_name(i)], kind, n, codec.dim) for i in layers]
+        self.scales: list[Column] | None = None
         if codec.precision == "int8":
-            self.scales = [self._array(scales_name(i), np.float32, (n, 1)) for i in layers]
-        self.live = self._live(folder)
+            self.scales = [Column(files[scales_name(i)], np.float32, n, 1) for i in layers]
         self._check()
+        self.live = self._live(folder)
 
     def _check(self) -> None:
         """Offsets into another file must be ascending and within it."""
-        ends = (self.groups, self.state.uses, GROUPS), (self._offsets, len(self._text), OFFSETS)
+        text = len(self._text.data)
+        ends = (self.groups, self.state.uses, GROUPS), (self._offsets, text, OFFSETS)
         for places, end, name in ends:
             if places[0] != 0 or places[-1] > end or (np.diff(places) < 0).any():
-                raise FormatError(f"{self.folder / name}: damaged; build the index again.")
+                raise self._damaged(name, "its offsets lead nowhere")
 
     @cached_property
     def words(self) -> list[str]:
-        return unpack((self.folder / WORDS).read_bytes())
+        return list(self._number)
 
     @cached_property
     def _number(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words)}
+        words = self._unpacked(WORDS, self._words.read(0, len(self._words.data)))
+        number = {word: i for i, word in enumerate(words)}
+        if len(number) != self.state.words:
+            raise self._damaged(WORDS, f"it has {len(number):,} words of {self.state.words:,}")
+        return number
 
     def __contains__(self, word: str) -> bool:
         """Whether the word has uses that are not deleted."""
@@ -157,23 +226,33 @@ class Segment:
         number = self._number.get(word)
         if number is None:
             return np.zeros(0, np.int64)
-        rows = np.arange(self.groups[number], self.groups[number + 1])
-        return rows if self.live is None else rows[self.live[self.uses[rows, 0]]]
+        return self.living(np.arange(self.groups[number], self.groups[number + 1]))
+
+    def living(self, rows: Ints) -> Ints:
+        """These uses, without the deleted ones."""
+        return rows if self.live is None else rows[self.live[self.sentences_of(rows)]]
+
+    def sentences_of(self, rows: Rows) -> Ints:
+        """The number of each use's sentence."""
+        sentences: Ints = self.uses[rows][..., 0].astype(np.int64)
+        if sentences.size and not 0 <= sentences.min() <= sentences.max() < self.state.sentences:
+            raise self._damaged(USES, "it names sentences that do not exist")
+        return sentences
 
     def static_vector(self, word: str) -> Vectors:
-        vector: Vectors = self.static[self._number[word]].astype(np.float32)
-        return vector  # (D,)
+        return self._finite(STATIC, self.static[self._number[word]].astype(np.float32))  # (D,)
 
     def vectors(self, rows: Rows, weights: Vectors) -> Vectors:
         """Σ w_k x_k for these uses, (m, D)."""
         total: Vectors | None = None
-        for k in np.flatnonzero(weights):
-            part = self.values[k][rows].astype(np.float32)  # (m, D)
-            part *= weights[k] if self.scales is None else weights[k] * self.scales[k][rows]
-            total = part if total is None else total + part
+        with np.errstate(invalid="ignore", over="ignore"):  # of a damaged file, told below
+            for k in np.flatnonzero(weights):
+                part = self.values[k][rows].astype(np.float32)  # (m, D)
+                part *= weights[k] if self.scales is None else weights[k] * self.scales[k][rows]
+                total = part if total is None else total + part
         if total is None:
             raise AssertionError("a view has at least one layer")
-        return total
+        return self._finite(vectors_name(0), total)
 
     def stored(self, rows: Ints) -> Stored:
         """The numbers as they are on disk, (K, m, D) and (K, m, 1)."""
@@ -181,15 +260,19 @@ class Segment:
         return Stored(np.stack([part[rows] for part in self.values]), scales)
 
     def packed(self, sentence: int) -> bytes:
-        data: bytes = self._text[self._offsets[sentence] : self._offsets[sentence + 1]]
-        return data
+        return self._text.read(int(self._offsets[sentence]), int(self._offsets[sentence + 1]))
 
-    def sentence(self, sentence: int) -> tuple[str, ...]:
-        return tuple(unpack(self.packed(sentence)))
+    def use(self, row: int) -> tuple[tuple[str, ...], int]:
+        """The sentence of a use, and its position there."""
+        words = self._unpacked(SENTENCES, self.packed(int(self.sentences_of(row))))
+        position = int(self.uses[row][1])
+        if not 0 <= position < len(words):
+            raise self._damaged(USES, "it names words that do not exist")
+        return tuple(words), position
 
     def find(self, key: int, packed: bytes) -> list[int]:
         """The numbers of a sentence, which may be repeated; without deleted ones."""
-        same = self.keys == np.uint64(key)
+        same = self.keys[:] == np.uint64(key)
         live = same if self.live is None else same & self.live
         return [n for n in np.flatnonzero(live).tolist() if self.packed(n) == packed]
 
@@ -199,29 +282,24 @@ class Segment:
             return None
         path = folder / deleted_name(self.state)
         live = np.ones(self.state.sentences, np.bool_)
-        deleted = np.frombuffer(path.read_bytes(), np.int64)
+        deleted = WholeFile(path, self.state.deletions).numbers(np.int64)
         if len(deleted) and not 0 <= deleted.min() <= deleted.max() < len(live):
-            raise FormatError(f"{path}: damaged; build the index again.")
+            raise damaged(path, "it names sentences that do not exist")
         live[deleted] = False
         return live
 
-    def _array(self, name: str, kind: Any, shape: tuple[int, ...]) -> Any:
-        kind = np.dtype(kind)
-        data = self._bytes(name, int(np.prod(shape)) * kind.itemsize)
-        return np.frombuffer(data, kind).reshape(shape)
+    # Damage that only files without checksums can have ------------------------------------------
 
-    def _bytes(self, name: str, n_bytes: int) -> Any:
-        path = self.folder / name
-        data = mapped(path, n_bytes)
-        if len(data) < n_bytes:
-            if not path.exists():
-                raise FileNotFoundError(path)
-            raise FormatError(
-                f"{path}: truncated, {len(data):,} bytes of {n_bytes:,} are left; restore it from "
-                "a copy, or build the index again."
-            )
-        return data
+    def _unpacked(self, name: str, data: bytes) -> list[str]:
+        try:
+            return unpack(data)
+        except UnicodeDecodeError:
+            raise self._damaged(name, "it is not UTF-8") from None
 
+    def _finite(self, name: str, vectors: Vectors) -> Vectors:
+        if self.state.checksums is None and not (np.abs(vectors) < LARGEST).all():
+            raise self._damaged(name, "a vector has an impossible number")
+        return vectors
 
-def deleted_name(state: SegmentState) -> str:
-    return f"{state.name}-deleted-{state.deleted:05}.bin"
+    def _damaged(self, name: str, what: str) -> FormatError:
+        return damaged(self.folder / name, what)

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from elmore.embedding import LayerChoice, Layers, Vectors
-from elmore.errors import ConfigError, FormatError, InputError
+from elmore.errors import ConfigError, InputError
+from elmore.search.checked_files import LARGEST, WholeFile, damaged
 from elmore.search.manifest import Manifest
 from elmore.uses.geometry import unit
 
@@ -92,11 +93,9 @@ def one_layer(place: int, n_kept: int) -> Vectors:
 
 
 def read_vector_space(folder: Path, manifest: Manifest) -> VectorSpace:
-    shape = (manifest.n_kept, manifest.dim)
-    data = (folder / CENTER).read_bytes()
-    if len(data) != 4 * shape[0] * shape[1]:
-        raise FormatError(
-            f"{folder / CENTER}: {len(data)} bytes; expected {shape} float32 numbers."
-        )
-    center = np.frombuffer(data, np.float32).reshape(shape)
+    n_kept, dim = manifest.n_kept, manifest.dim
+    file = WholeFile(folder / CENTER, manifest.files.get(CENTER))
+    center = file.numbers(np.float32, n_kept * dim).reshape(n_kept, dim)
+    if not (np.abs(center) < LARGEST).all():
+        raise damaged(folder / CENTER, "it has impossible numbers")
     return VectorSpace(manifest.keep, center, manifest.n_layers)

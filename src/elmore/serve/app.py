@@ -2,8 +2,6 @@
 the application. `uvicorn` or any other ASGI server can run it.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import Depends, FastAPI
@@ -14,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from elmore import __version__
 from elmore.embedder import Embedder
 from elmore.search.index import Index
-from elmore.serve import problems, routes, search_routes
+from elmore.serve import problems, routes
 from elmore.serve.auth import OPEN_FOLDER
 from elmore.serve.config import ServeConfig
 from elmore.serve.guard import Guard
@@ -40,7 +38,7 @@ def create_app(
         title="elmore",
         summary="Contextual word vectors over HTTP.",
         version=__version__,
-        lifespan=_lifespan,
+        lifespan=lambda _: server.running(),
         docs_url=None,  # both of FastAPI's pages load their scripts from other servers
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
@@ -49,19 +47,11 @@ def create_app(
     # The guard checks the key; this documents in OpenAPI that there is one.
     told = [Depends(HTTPBearer(auto_error=False))] if server.config.api_key else []
     app.include_router(routes.router, dependencies=told)
-    app.include_router(search_routes.router, dependencies=told)
     _add_open_paths(app)
     problems.install(app)
-    app.add_middleware(Guard, config=server.config)
+    app.add_middleware(Guard, config=server.config, memory=server.memory)
     app.add_middleware(Measured, metrics=server.metrics)  # the outer one: refusals count
     return app
-
-
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    server: Server = app.state.server
-    async with server.running():
-        yield
 
 
 def _add_open_paths(app: FastAPI) -> None:

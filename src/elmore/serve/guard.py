@@ -1,19 +1,25 @@
-"""Checks before every route: the key, the size of the body, and timeouts for slow clients. A body
-is collected before the route is called, so a slow client takes a little memory and does not delay
-other clients.
+"""Checks before every route: who asks, the size of the body, and time and memory for slow clients.
+A body is collected before the route is called, and an answer is sent in small pieces, so a slow
+client takes a limited amount of memory and does not delay other clients.
 """
 
 import asyncio
+import time
 from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmore.serve.auth import Lock
+from elmore.serve.auth import Lock, check_site
 from elmore.serve.config import ServeConfig
-from elmore.serve.problems import RefusedError, too_large
+from elmore.serve.memory import Hold, Memory, NoRoomError
+from elmore.serve.problems import RefusedError, busy, too_large
 
+ABORT = "elmore.abort"
+"""Key of a scope: an async function that closes the connection without sending what waits."""
 LINGER_SECONDS = 5.0
+PIECE = 1 << 15
+"""Bytes sent at once. About three times as much can wait in a connection, outside `Memory`."""
 HEADERS = {
     "Cache-Control": "no-cache",  # so that page and scripts are always of the same version
     "Content-Security-Policy": (
@@ -32,29 +38,44 @@ class _GoneError(Exception):
 class Guard:
     """ASGI middleware: refuses what should not reach a route."""
 
-    def __init__(self, app: ASGIApp, config: ServeConfig):
-        self._app, self._config = app, config
+    def __init__(self, app: ASGIApp, config: ServeConfig, memory: Memory):
+        self._app, self._config, self._memory = app, config, memory
         self._lock = Lock(config.api_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        inlet, outlet = _Inlet(receive), _Outlet(send, self._config.send_seconds)
-        try:
-            body = await self._admit(scope, inlet)
-            await self._app(scope, _replay(body, receive), outlet)
-        except RefusedError as refused:
-            await _refuse(refused, scope, inlet, outlet)
-        except _GoneError:
-            pass
-        except Exception:
-            if not outlet.too_slow:  # if it was, the connection is closed
-                raise
+        inlet = _Inlet(receive)
+        with self._memory.hold() as hold:
+            outlet = _Outlet(send, hold, self._config.send_seconds)
+            try:
+                await self._ask(scope, inlet, outlet, hold)
+            except RefusedError as refused:
+                await _refuse(refused, scope, inlet, outlet)
+            except NoRoomError:
+                problem = "Too many answers wait for their clients"
+                await _refuse(busy(1, problem), scope, inlet, outlet)
+            except _GoneError:
+                pass
+            except TimeoutError:
+                await self._end(scope, inlet, outlet)
 
-    async def _admit(self, scope: Scope, inlet: "_Inlet") -> bytes:
+    async def _ask(self, scope: Scope, inlet: "_Inlet", outlet: "_Outlet", hold: Hold) -> None:
+        now = asyncio.get_running_loop().time
+        async with asyncio.timeout(self._config.request_seconds) as deadline:
+            hold.cut_off = lambda: None if deadline.expired() else deadline.reschedule(now())
+            scope.setdefault("state", {})["hold"] = hold
+            try:
+                body = await self._admit(scope, inlet, hold)
+                await self._app(scope, _replay(body, inlet.receive), outlet)
+            finally:
+                hold.cut_off = lambda: None
+
+    async def _admit(self, scope: Scope, inlet: "_Inlet", hold: Hold) -> bytes:
         """The complete body of an accepted request."""
         headers, most = Headers(scope=scope), self._config.max_bytes
+        check_site(self._config, scope, headers)
         if not self._lock.opens(scope["path"], headers):
             message = "The key is missing or wrong; send Authorization: Bearer KEY."
             raise RefusedError(401, message, {"WWW-Authenticate": "Bearer"})
@@ -65,13 +86,24 @@ class Guard:
         try:
             async with asyncio.timeout(self._config.receive_seconds):
                 while not inlet.empty and len(body) <= most:
-                    body += await inlet.next()
+                    piece = await inlet.next()
+                    hold.add(len(piece))
+                    body += piece
         except TimeoutError:
             seconds = self._config.receive_seconds
             raise RefusedError(408, f"The body did not arrive within {seconds:g} s.") from None
         if len(body) > most:
             raise too_large("bytes or more", len(body), most)
         return bytes(body)
+
+    async def _end(self, scope: Scope, inlet: "_Inlet", outlet: "_Outlet") -> None:
+        """The time is over: say so, or close the connection if the answer has begun."""
+        if not outlet.started:
+            seconds = self._config.request_seconds
+            message = f"The request took longer than {seconds:g} s."
+            await _refuse(RefusedError(503, message, {"Retry-After": "60"}), scope, inlet, outlet)
+        elif ABORT in scope:
+            await scope[ABORT]()
 
 
 class _Inlet:
@@ -91,23 +123,41 @@ class _Inlet:
 
 
 class _Outlet:
-    """Sends, adds the headers of every answer, and limits the wait for a slow client."""
+    """Sends in small pieces, adds the headers of every answer, and limits the wait for a slow
+    client. The start of an answer is sent with its first piece, when it is known that the memory
+    for an answer in one piece is there.
+    """
 
-    def __init__(self, send: Send, seconds: float):
-        self._send, self._seconds = send, seconds
-        self.too_slow = False
+    def __init__(self, send: Send, hold: Hold, seconds: float):
+        self._send, self._hold, self._seconds = send, hold, seconds
+        self._start: Message | None = None
+        self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._send(message)
-        except TimeoutError:
-            self.too_slow = True
-            raise
+            self._start = message
+            return
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._start is not None:
+            if not more and len(body) > PIECE:
+                self._hold.add(len(body))
+            self.started = True
+            await self._pass_on(self._start)
+            self._start = None
+        for i in range(0, max(len(body), 1), PIECE):
+            last = not more and i + PIECE >= len(body)
+            piece = {"body": body[i : i + PIECE], "more_body": not last}
+            await self._pass_on({"type": "http.response.body", **piece})
+
+    async def _pass_on(self, message: Message) -> None:
+        self._hold.waiting_since = time.monotonic()
+        async with asyncio.timeout(self._seconds):
+            await self._send(message)
+            await asyncio.sleep(0)  # it does not wait as long as there is room for what is sent
+        self._hold.waiting_since = None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -134,12 +184,13 @@ async def _refuse(refused: RefusedError, scope: Scope, inlet: _Inlet, send: Send
         await send({**message, "more_body": True})
 
     answer = refused.answer()
-    if inlet.empty:
-        await answer(scope, inlet.receive, send)
-        return
-    await answer(scope, inlet.receive, hold_open)
-    with suppress(TimeoutError, _GoneError):
-        async with asyncio.timeout(LINGER_SECONDS):
-            while not inlet.empty:
-                await inlet.next()
-    await send({"type": "http.response.body", "body": b""})
+    with suppress(TimeoutError):  # nobody reads the refusal
+        if inlet.empty:
+            await answer(scope, inlet.receive, send)
+            return
+        await answer(scope, inlet.receive, hold_open)
+        with suppress(TimeoutError, _GoneError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while not inlet.empty:
+                    await inlet.next()
+        await send({"type": "http.response.body", "body": b""})

@@ -3,34 +3,50 @@ another, with a cache.
 """
 
 # L layers, D vector dim
+import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
-from elmore.search.answers import Senses, WordMap
 from elmore.search.index import Index
 from elmore.serve.config import ServeConfig
-from elmore.serve.problems import RefusedError
+from elmore.serve.problems import RefusedError, busy
 from elmore.serve.schemas import (
     IndexInfo,
     Layer,
-    MapPoint,
-    Neighbor,
     NeighborsAnswer,
     NeighborsRequest,
-    Sense,
     SensesAnswer,
-    Use,
-    WordAt,
-    WordScore,
 )
-from elmore.serve.worker import Worker
-from elmore.uses.use import Use as FoundUse
+from elmore.uses.use import Use
 
+T = TypeVar("T")
 _KEPT_SENSES = 64  # answers; some tens of kilobytes each
+
+
+class Worker:
+    """Runs one task after another in its own thread, with a limited queue."""
+
+    def __init__(self, name: str, most_waiting: int):
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._most_waiting, self._n_inside = most_waiting, 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result; refused if the queue is full."""
+        if self._n_inside > self._most_waiting:  # one of them is running, not waiting
+            raise busy(1)
+        self._n_inside += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._n_inside -= 1
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
 
 
 class IndexService:
@@ -82,11 +98,12 @@ class IndexService:
             without=[words],
         )
         static = [] if known is None else self._index.static_neighbors(known, asked.k)
-        return NeighborsAnswer(
-            query=WordAt(words=words, position=asked.position),
-            neighbors=[Neighbor(**_place(near.use), score=min(near.score, 1.0)) for near in found],
-            static=[WordScore(word=near.word, score=near.score) for near in static],
-        )
+        answer = {
+            "query": {"words": words, "position": asked.position},
+            "neighbors": [{**_place(near.use), "score": min(near.score, 1.0)} for near in found],
+            "static": static,
+        }
+        return NeighborsAnswer.model_validate(answer)
 
     async def senses(self, word: str, layer: Layer) -> bytes:
         """A `SensesAnswer` as JSON."""
@@ -103,8 +120,11 @@ class IndexService:
         return answer
 
     def _tell_apart(self, word: str, layer: Layer) -> bytes:
-        found, points = self._index.senses_and_map(word, layer=layer)
-        return _senses_answer(found, points).model_dump_json().encode()
+        found, uses = self._index.senses_and_map(word, layer=layer)
+        columns = zip(uses.uses, uses.points.tolist(), uses.senses.tolist(), strict=True)
+        points = [{**_place(use), "x": x, "y": y, "sense": sense} for use, (x, y), sense in columns]
+        said = {"word": found.word, "n_uses": found.n_uses, "senses": found.senses, "map": points}
+        return SensesAnswer.model_validate(said).model_dump_json().encode()
 
 
 def not_indexed(word: str) -> RefusedError:
@@ -120,26 +140,5 @@ def _seen_by(layer: Layer, weights: Sequence[float] | None) -> Layer | Sequence[
     return weights
 
 
-def _senses_answer(found: Senses, points: WordMap) -> SensesAnswer:
-    return SensesAnswer(
-        word=found.word,
-        n_uses=found.n_uses,
-        senses=[
-            Sense(
-                size=sense.size,
-                typical=[Use(**_place(use)) for use in sense.typical],
-                characteristic=list(sense.characteristic),
-            )
-            for sense in found.senses
-        ],
-        map=[
-            MapPoint(**_place(use), x=x, y=y, sense=sense)
-            for use, (x, y), sense in zip(
-                points.uses, points.points.tolist(), points.senses.tolist(), strict=True
-            )
-        ],
-    )
-
-
-def _place(use: FoundUse) -> dict[str, Any]:
-    return {"id": use.id, "words": list(use.words), "position": use.position}
+def _place(use: Use) -> dict[str, Any]:
+    return {"id": use.id, "words": use.words, "position": use.position}

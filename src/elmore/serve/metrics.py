@@ -26,11 +26,14 @@ class Metrics:
             "elmore_request_seconds", "From the headers to the last byte of the answer.",
             ["route"], buckets=_SECONDS, registry=self._registry,
         )  # fmt: skip
-        self._batch_requests = self._histogram("batch_requests", "Requests a batch.", _REQUESTS)
-        self._batch_words = self._histogram("batch_words", "Words a batch.", _WORDS)
-        self._batch_seconds = self._histogram("batch_seconds", "Seconds a batch.", _SECONDS)
+        self._batch_requests = self._histogram("batch_requests", "Requests per batch.", _REQUESTS)
+        self._batch_words = self._histogram("batch_words", "Words per batch.", _WORDS)
+        self._batch_seconds = self._histogram("batch_seconds", "Seconds per batch.", _SECONDS)
         self.queued_words = Gauge(
             "elmore_queued_words", "Words waiting for the model.", registry=self._registry
+        )
+        self.held_bytes = Gauge(
+            "elmore_held_bytes", "Bodies and answers in memory.", registry=self._registry
         )
 
     def _histogram(self, name: str, help: str, buckets: tuple[float, ...]) -> Histogram:

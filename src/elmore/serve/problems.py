@@ -1,6 +1,5 @@
 """Answers that are not 2xx: one line for people and a type for programs, in a single format."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,6 +13,7 @@ from elmore.serve.schemas import Problem, ProblemAnswer
 TYPES = {
     400: "bad_request",
     401: "wrong_key",
+    403: "wrong_site",
     404: "not_found",
     405: "wrong_method",
     408: "too_slow",
@@ -21,6 +21,7 @@ TYPES = {
     422: "invalid",
     429: "busy",
     500: "internal",
+    503: "unavailable",
 }
 
 _UNREADABLE = "The body cannot be read: it is not UTF-8, nested too deep, or has an endless number."
@@ -43,64 +44,52 @@ def too_large(what: str, found: int, most: int) -> RefusedError:
     return RefusedError(413, f"The request has {found:,} {what}; at most {most:,} are taken.")
 
 
-def busy(seconds: int) -> RefusedError:
-    message = f"The queue is full; try again in {seconds} s."
+def busy(seconds: int, problem: str = "The queue is full") -> RefusedError:
+    message = f"{problem}; try again in {seconds} s."
     return RefusedError(429, message, {"Retry-After": str(seconds)})
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The problems of a route in the form of FastAPI's `responses`."""
-    said: dict[int | str, dict[str, Any]] = {s: {"model": ProblemAnswer} for s in statuses}
-    if 429 in said:
-        seconds = {"description": "Seconds.", "schema": {"type": "integer"}}
-        said[429]["headers"] = {"Retry-After": seconds}
+    said: dict[int | str, dict[str, Any]] = {
+        status: {"model": ProblemAnswer} for status in (*statuses, 403, 503)
+    }
+    seconds = {"description": "Seconds.", "schema": {"type": "integer"}}
+    for status in said.keys() & {429, 503}:
+        said[status]["headers"] = {"Retry-After": seconds}
     return said
 
 
 def install(app: FastAPI) -> None:
     """Answer every kind of failure in this format."""
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(ElmoreError, _user)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _bug)
+    for kind in (RefusedError, ElmoreError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _answer)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RefusedError)
-    return error.answer()
-
-
-async def _user(_: Request, error: Exception) -> JSONResponse:
-    return RefusedError(422, str(error)).answer()
-
-
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """Without the input itself, which may be long, secret or not valid Unicode."""
-    assert isinstance(error, RequestValidationError)
-    lines = dict.fromkeys(_line(found) for found in error.errors())
-    return RefusedError(422, "; ".join(lines) + ".").answer()
+async def _answer(_: Request, error: Exception) -> JSONResponse:
+    match error:
+        case RefusedError():
+            refused = error
+        case ElmoreError():
+            refused = RefusedError(422, str(error))
+        case RequestValidationError():
+            # Without the input itself, which may be long, secret or not valid Unicode.
+            lines = dict.fromkeys(_line(found) for found in error.errors())
+            refused = RefusedError(422, "; ".join(lines) + ".")
+        case HTTPException(status_code=status, detail=detail, headers=headers):
+            message = _UNREADABLE if status == 400 else f"{detail}."
+            refused = RefusedError(status, message, dict(headers or {}))
+        case _:
+            refused = RefusedError(500, "The server failed; its log says how.")
+    return refused.answer()
 
 
 def _line(found: dict[str, Any]) -> str:
     if found["type"] == "json_invalid":
         return f"The body is not JSON: {found['ctx']['error']} at character {found['loc'][1]}"
-    place = _place(found["loc"][1:])
+    # Field names and positions, without the names that pydantic gives to parts of unions.
+    parts = map(str, found["loc"][1:])
+    place = ".".join(part for part in parts if part.replace("_", "").isalnum())
     if not place:
         return "The body should be a JSON object, sent as Content-Type: application/json"
     return f"{place}: {found['msg']}"
-
-
-def _place(parts: Iterable[int | str]) -> str:
-    """Field names and positions, without the names that pydantic gives to parts of unions."""
-    return ".".join(str(part) for part in parts if str(part).replace("_", "").isalnum())
-
-
-async def _http(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    message = _UNREADABLE if error.status_code == 400 else f"{error.detail}."
-    return RefusedError(error.status_code, message, dict(error.headers or {})).answer()
-
-
-async def _bug(_: Request, error: Exception) -> JSONResponse:
-    return RefusedError(500, "The server failed; its log says how.").answer()

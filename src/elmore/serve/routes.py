@@ -1,32 +1,38 @@
-"""The routes that need a model but no index: words, vectors, cosines, OpenAI's shape, and how the
-server is.
+"""The routes: words, vectors, cosines, OpenAI's shape, how the server is, and, with an index,
+nearest uses and senses.
 """
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from elmore import __version__
 from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.serve import vectors
+from elmore.serve.index_service import IndexService, not_indexed
 from elmore.serve.metrics import MEDIA_TYPE
-from elmore.serve.problems import documented, too_large
+from elmore.serve.problems import RefusedError, documented, too_large
 from elmore.serve.schemas import (
     EmbedAnswer,
     EmbedRequest,
     InfoAnswer,
+    Layer,
     Limits,
+    NeighborsAnswer,
+    NeighborsRequest,
     OpenAIAnswer,
     OpenAIRequest,
+    SensesAnswer,
     SimilarityAnswer,
     SimilarityRequest,
     WordsAnswer,
     WordsRequest,
 )
-from elmore.serve.server import TheServer
+from elmore.serve.server import Server, TheServer, unless_gone
 
 MAX_PAIRS = 1 << 16
 """Of words in `/similarity`; a picture of more could not be looked at."""
@@ -40,8 +46,12 @@ _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _EMBED_CONTENT: dict[str, Any] = {
     "description": f"JSON, or by the Accept header NumPy's bytes: {vectors.NPY} has all sentences "
     f"end to end (layers, words, dim), with {LENGTHS} saying how many words each has; "
-    f"{vectors.NPZ} has an array a sentence, named 0, 1, …",
+    f"{vectors.NPZ} has one array per sentence, named 0, 1, …",
     "content": {vectors.NPY: _BINARY, vectors.NPZ: _BINARY},
+}
+_SENSES: dict[str, Any] = {
+    "response_model": SensesAnswer,
+    "responses": documented(401, 404, 422, 429),
 }
 
 
@@ -66,18 +76,21 @@ async def embed(
     """A vector of every layer for every word, or one layer's, or a mix of all: γ Σ s_j h_j."""
     n_layers, dim = server.embedder.n_layers, server.embedder.dim
     choice = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma)
+    kept, _ = choice.shape(dim)
     reads = await server.read(asked.sentences)
+    n_words = sum(len(read.words) for read in reads)
+    request.state.hold.add(vectors.held_bytes(n_words, kept, dim))
     found = await server.embed(request, reads)
     layers = await run_in_threadpool(lambda: [choice.select(some) for some in found])
     match media := vectors.media_type(accept):
         case vectors.NPY:
-            kept, _ = choice.shape(dim)
-            pieces = await run_in_threadpool(vectors.npy_pieces, layers, dim, kept)
+            parts = vectors.npy_parts(layers, dim, kept)
         case vectors.NPZ:
-            pieces = await run_in_threadpool(vectors.npz_pieces, layers)
+            parts = vectors.npz_parts(layers)
         case _:
-            pieces = vectors.json_pieces({"model": server.name, "dim": dim}, reads, layers)
+            parts = vectors.json_parts({"model": server.name, "dim": dim}, reads, layers)
     lengths = ",".join(str(len(read.words)) for read in reads)
+    pieces = vectors.gathered(parts)
     return StreamingResponse(pieces, media_type=media, headers={LENGTHS: lengths})
 
 
@@ -97,7 +110,7 @@ async def similarity(request: Request, asked: SimilarityRequest, server: TheServ
 
 @router.post("/v1/embeddings", response_model=OpenAIAnswer, responses=documented(*MODEL_PROBLEMS))
 async def openai_embeddings(request: Request, asked: OpenAIRequest, server: TheServer) -> Response:
-    """One vector a text, the mean over its words and the model's layers, in OpenAI's shape."""
+    """One vector per text: the mean over its words and the model's layers, in OpenAI's shape."""
     if asked.dimensions not in (None, server.embedder.dim):
         dim = server.embedder.dim
         raise ConfigError(f"dimensions is {asked.dimensions}; the model's vectors have {dim}.")
@@ -146,3 +159,43 @@ async def info(server: TheServer) -> InfoAnswer:
 async def metrics(server: TheServer) -> Response:
     """Counts and times for Prometheus."""
     return Response(server.metrics.page(), headers={"Content-Type": MEDIA_TYPE})
+
+
+# With an index ----------------------------------------------------------------------------------
+
+
+@router.post("/neighbors", responses=documented(*MODEL_PROBLEMS, 404))
+async def neighbors(
+    request: Request, asked: NeighborsRequest, server: TheServer
+) -> NeighborsAnswer:
+    """The indexed uses that are most like a word in a sentence, and its static neighbors."""
+    searching = _searching(server)
+    (read,) = reads = await server.read([asked.sentence])
+    if asked.position >= len(read.words):
+        raise InputError(f"position is {asked.position}; the sentence has {len(read.words)} words.")
+    word = read.words[asked.position]
+    if asked.same_word and searching.spelling(word) is None:
+        raise not_indexed(word)
+    (layers,) = await server.embed(request, reads)
+    found = searching.neighbors(asked, read.words, layers[:, asked.position])
+    return await unless_gone(request, found)
+
+
+# Two paths: clients drop `.` and `..` from a path, and a query takes any word.
+@router.get("/senses", name="senses_of", **_SENSES)
+@router.get("/senses/{word:path}", **_SENSES)
+async def senses(
+    request: Request,
+    server: TheServer,
+    word: Annotated[str, StringConstraints(min_length=1)],
+    layer: Annotated[Layer, Query()] = "mix",
+) -> Response:
+    """A word's uses in groups, the most frequent first, and all of them as points in a plane."""
+    found = await unless_gone(request, _searching(server).senses(word, layer))
+    return Response(found, media_type=vectors.JSON)
+
+
+def _searching(server: Server) -> IndexService:
+    if server.searching is None:
+        raise RefusedError(404, "This server has no index; start it with --index.")
+    return server.searching

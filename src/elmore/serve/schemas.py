@@ -1,5 +1,5 @@
-"""What goes over the wire: a model for every request and every answer. The OpenAPI document is made
-from these, so what a client may send is said here and nowhere else.
+"""Requests and answers: a model for each. The OpenAPI document is made from these models, so they
+are the only place that says what a client may send.
 """
 
 # L layers, n words, D vector dim
@@ -11,11 +11,11 @@ from pydantic_core import PydanticCustomError
 from elmore.config import Foreign, Frozen
 
 MAX_K = 100
-MAX_WEIGHT = 1000.0  # far above any learned share, and far below what float32 can multiply
+MAX_WEIGHT = 1000.0  # far above any learned weight; its products fit into float32
 
 
 def _text(value: str) -> str:
-    """JSON can spell halves of characters, which no answer could be written with."""
+    """JSON can contain half of a surrogate pair; no answer could be encoded with it."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -24,7 +24,7 @@ def _text(value: str) -> str:
 
 
 def _sentence(value: Any) -> Any:
-    """One line for people; a union's own errors name each of its branches."""
+    """Gives one error line; the errors of a union name each of its members."""
     if isinstance(value, str):
         return _text(value)
     if not isinstance(value, list):
@@ -37,11 +37,11 @@ def _sentence(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """To JSON 2.0 is an integer, and some languages write all their numbers so."""
+    """In JSON 2.0 is an integer, and some languages write all numbers like this."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WHOLE = BeforeValidator(_whole)  # behind the bounds: before them it would hide them from OpenAPI
+WHOLE = BeforeValidator(_whole)  # after the bounds; before them it hides them from OpenAPI
 Text = Annotated[str, AfterValidator(_text)]
 Sentence = Annotated[
     str | list[str],
@@ -53,7 +53,7 @@ LayerNumber = Annotated[int, Field(ge=0, le=999), WHOLE]
 Layer = LayerNumber | Literal["mix"]
 Weights = Annotated[
     Annotated[list[Weight], Field(fail_fast=True)] | None,
-    Field(description="Shares of the layers in the mix, one a layer; equal when left out."),
+    Field(description="Weights of the layers in the mix, one per layer; equal if left out."),
 ]
 Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
@@ -63,7 +63,7 @@ class _Request(Frozen):
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 # Errors -----------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class Problem(_Answer):
 
 
 class ProblemAnswer(_Answer):
-    """Every answer that is not a 2xx; OpenAI's shape, so its clients show the message."""
+    """Every answer that is not 2xx; in OpenAI's format, so its clients show the message."""
 
     error: Problem
 
@@ -85,15 +85,30 @@ class ProblemAnswer(_Answer):
 # Words and vectors ------------------------------------------------------------------------------
 
 
+class Unreadable(_Answer):
+    """Words that the model cannot read. They all look alike to it; their vectors mean nothing."""
+
+    share: float = Field(description="Of the words, from 0 to 1.")
+    message: str
+
+
+class _Read(_Answer):
+    """An answer about a text."""
+
+    unreadable: Unreadable | None = Field(
+        default=None, description="null if the model can read more than four fifths of the words."
+    )
+
+
 class WordsRequest(_Request):
     text: Text
 
 
-class WordsAnswer(_Answer):
-    """Text as the model will see it."""
+class WordsAnswer(_Read):
+    """The words that the model will read."""
 
     words: list[str]
-    spans: list[Span] = Field(description="From, to of each word, in Unicode characters.")
+    spans: list[Span] = Field(description="Start and end of each word, in Unicode characters.")
 
 
 class EmbedRequest(_Request):
@@ -104,14 +119,14 @@ class EmbedRequest(_Request):
 
 
 class EmbeddedSentence(_Answer):
-    """One sentence: its words and the layers asked for."""
+    """One sentence: its words and the requested layers."""
 
     words: list[str]
-    spans: list[Span] | None = Field(description="null when words were given, not a text.")
+    spans: list[Span] | None = Field(description="null if words were given, not a text.")
     layers: list[list[list[float]]] = Field(description="Layers × words × numbers.")
 
 
-class EmbedAnswer(_Answer):
+class EmbedAnswer(_Read):
     model: str
     dim: int
     sentences: list[EmbeddedSentence]
@@ -123,37 +138,37 @@ class SimilarityRequest(_Request):
     weights: Weights = None
 
 
-class SimilarityAnswer(_Answer):
-    """How alike each word of one sentence is to each of another."""
+class SimilarityAnswer(_Read):
+    """The similarity of each word of one sentence to each word of another."""
 
     words_a: list[str]
     words_b: list[str]
     layers: list[list[list[float]]] = Field(
-        description="Cosines, words of a × words of b: of each layer, and last of their mix."
+        description="Cosines, words of a × words of b: for each layer, then for the mix."
     )
 
 
-# OpenAI's shape ---------------------------------------------------------------------------------
+# OpenAI's format -------------------------------------------------------------------------------
 
 
 class OpenAIRequest(Foreign):
-    """Fields that this server has no use for are ignored, as clients send many."""
+    """Other fields are ignored: clients send many."""
 
     input: (
         Annotated[Text, Field(min_length=1)]
         | Annotated[list[Sentence], Field(min_length=1, fail_fast=True)]
     )
-    model: str = Field(default="", description="Any; the answer names the model that is served.")
+    model: str = Field(default="", description="Any name; the answer has the real one.")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[int, Field(ge=1), WHOLE] | None = Field(
-        default=None, description="Only the model's own."
+        default=None, description="Must be the dim of the model."
     )
 
 
 class OpenAIEmbedding(_Answer):
     object: Literal["embedding"] = "embedding"
     index: int
-    embedding: list[float] | str = Field(description="base64 is little-endian float32.")
+    embedding: list[float] | str = Field(description="Numbers, or base64 of little-endian float32.")
 
 
 class OpenAIUsage(_Answer):
@@ -161,7 +176,7 @@ class OpenAIUsage(_Answer):
     total_tokens: int
 
 
-class OpenAIAnswer(_Answer):
+class OpenAIAnswer(_Read):
     object: Literal["list"] = "list"
     data: list[OpenAIEmbedding]
     model: str
@@ -177,7 +192,7 @@ class NeighborsRequest(_Request):
     k: Annotated[int, Field(ge=1, le=MAX_K), WHOLE] = 10
     layer: Layer = "mix"
     weights: Weights = None
-    same_word: bool = Field(default=True, description="Uses of the same word only.")
+    same_word: bool = Field(default=True, description="Search only uses of the same word.")
 
 
 class WordAt(_Answer):
@@ -186,7 +201,7 @@ class WordAt(_Answer):
 
 
 class Use(WordAt):
-    """A word where it stands in an indexed sentence."""
+    """A word in an indexed sentence."""
 
     id: int
 
@@ -200,18 +215,18 @@ class WordScore(_Answer):
     score: float
 
 
-class NeighborsAnswer(_Answer):
+class NeighborsAnswer(_Read):
     query: WordAt
     neighbors: list[Neighbor]
-    static: list[WordScore] = Field(description="Nearest words where context plays no part.")
+    static: list[WordScore] = Field(description="The nearest words without context.")
 
 
 class Sense(_Answer):
-    """A cluster of a word's uses."""
+    """A cluster of uses of a word."""
 
     size: int
     typical: list[Use]
-    characteristic: list[str] = Field(description="Words that stand around this sense.")
+    characteristic: list[str] = Field(description="Words that are frequent around this sense.")
 
 
 class MapPoint(Use):
@@ -242,13 +257,13 @@ class IndexInfo(_Answer):
     n_words: int = Field(description="Distinct words.")
     n_uses: int
     n_sentences: int
-    layers: list[int | Literal["mix"]] = Field(description="What can be searched by.")
+    layers: list[int | Literal["mix"]] = Field(description="Layers that can be searched.")
 
 
 class InfoAnswer(_Answer):
     name: str
     dim: int
-    n_layers: int = Field(description="The context-free one counted.")
+    n_layers: int = Field(description="Including the context-free layer.")
     fingerprint: str
     precision: str
     version: str

@@ -15,6 +15,7 @@ from elmore.search.index import Index
 from elmore.serve.batcher import Batcher
 from elmore.serve.config import ServeConfig
 from elmore.serve.index_service import IndexService
+from elmore.serve.memory import Memory
 from elmore.serve.metrics import Metrics
 from elmore.serve.problems import RefusedError, too_large
 
@@ -27,7 +28,8 @@ class Server:
 
     def __init__(self, embedder: Embedder, index: Index | None, name: str, config: ServeConfig):
         self.embedder, self.name, self.config = embedder, name, config
-        self.metrics = Metrics()
+        self.metrics, self.memory = Metrics(), Memory(config)
+        self.metrics.held_bytes.set_function(lambda: self.memory.used)
         self.batcher = Batcher(self._compute, config, self.metrics)
         self.searching = None if index is None else IndexService(index, config)
 

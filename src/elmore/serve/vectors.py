@@ -3,7 +3,8 @@
 # L layers of the model, K layers asked for, n words, N words of all sentences, D vector dim
 import base64
 import io
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,9 @@ from elmore.errors import ConfigError
 from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
-PIECE = 1 << 20
-"""Bytes per piece of an answer; no more than this waits for a slow client."""
+PIECE = 1 << 18
+"""Bytes of an answer that are made at once, when the client has taken the bytes before them."""
+_NUMBER = 12  # bytes of a float32 in JSON, with the comma
 
 
 def choose(
@@ -56,39 +58,93 @@ def to_json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def json_pieces(
+def json_parts(
     head: dict[str, Any], reads: Sequence[ReadSentence], layers: Sequence[Vectors]
 ) -> Iterator[bytes]:
-    """An `EmbedAnswer`, one sentence at a time."""
+    """An `EmbedAnswer`."""
     yield to_json(head)[:-1] + b',"sentences":['
     for i, (read, vectors) in enumerate(zip(reads, layers, strict=True)):
-        sentence = {
-            "words": read.words,
-            "spans": read.spans,
-            "layers": np.ascontiguousarray(vectors),
-        }
-        yield from _pieces(b"," * (i > 0) + to_json(sentence))
+        words = to_json({"words": read.words, "spans": read.spans})
+        yield b"," * (i > 0) + words[:-1] + b',"layers":['
+        for j, layer in enumerate(vectors):
+            yield b"," * (j > 0) + b"["
+            for k, rows in enumerate(_blocks(layer)):
+                yield b"," * (k > 0) + to_json(rows)[1:-1]
+            yield b"]"
+        yield b"]}"
     yield b"]}"
 
 
-def npy_pieces(layers: Sequence[Vectors], dim: int, n_layers: int) -> Iterator[bytes]:
+def npy_parts(layers: Sequence[Vectors], dim: int, n_layers: int) -> Iterator[bytes]:
     """All sentences end to end: (K, N, D)."""
-    empty = np.zeros((n_layers, 0, dim), np.float32)
-    file = io.BytesIO()
-    np.save(file, np.concatenate([empty, *layers], axis=1), allow_pickle=False)
-    return _pieces(file.getvalue())
+    n_words = sum(vectors.shape[1] for vectors in layers)
+    yield _npy_head((n_layers, n_words, dim))
+    for i in range(n_layers):
+        for vectors in layers:
+            yield from (rows.tobytes() for rows in _blocks(vectors[i]))
 
 
-def npz_pieces(layers: Sequence[Vectors]) -> Iterator[bytes]:
+def npz_parts(layers: Sequence[Vectors]) -> Iterator[bytes]:
     """One array per sentence, named "0", "1", …, as `elmore embed` writes them."""
+    pipe = _Pipe()
+    with zipfile.ZipFile(pipe, "w") as archive:
+        for i, vectors in enumerate(layers):
+            with archive.open(f"{i}.npy", "w", force_zip64=True) as member:
+                member.write(_npy_head(vectors.shape))
+                for rows in (rows for layer in vectors for rows in _blocks(layer)):
+                    member.write(rows.tobytes())
+                    yield pipe.take()
+    yield pipe.take()
+
+
+class _Pipe(io.RawIOBase):
+    """A file that can only be written to; what was written is taken out again."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._content += data
+        return len(data)
+
+    def take(self) -> bytes:
+        content = bytes(self._content)
+        self._content.clear()
+        return content
+
+
+def _npy_head(shape: tuple[int, ...]) -> bytes:
     file = io.BytesIO()
-    arrays: dict[str, Any] = {str(i): vectors for i, vectors in enumerate(layers)}
-    np.savez(file, **arrays)
-    return _pieces(file.getvalue())
+    about = {"descr": np.dtype(np.float32).str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, about)
+    return file.getvalue()
 
 
-def _pieces(content: bytes) -> Iterator[bytes]:
-    return (content[i : i + PIECE] for i in range(0, len(content), PIECE))
+def _blocks(layer: Vectors) -> Iterator[Vectors]:
+    """(n, D) -> rows that are at most about a piece in JSON."""
+    n_rows = max(1, PIECE // (_NUMBER * layer.shape[1]))
+    return (np.ascontiguousarray(layer[i : i + n_rows]) for i in range(0, len(layer), n_rows))
+
+
+def gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Pieces of at least PIECE bytes, but for the last: each is work for a thread."""
+    some, size = list[bytes](), 0
+    for part in parts:
+        some.append(part)
+        size += len(part)
+        if size >= PIECE:
+            yield b"".join(some)
+            some, size = [], 0
+    yield b"".join(some)
+
+
+def held_bytes(n_words: int, n_layers: int, dim: int) -> int:
+    """Of an answer until it is sent: its vectors and the piece that is made and sent."""
+    n_bytes = 4 * n_words * n_layers * dim
+    return n_bytes + min(3 * n_bytes, 2 * PIECE)
 
 
 def cosines(a: Vectors, b: Vectors, weights: Sequence[float]) -> Vectors:

@@ -1,5 +1,5 @@
 """A hash table in a file, from a key to the number of its record. Only the slots that a search
-visits are read.
+visits are read, and a writer checks them all before it writes.
 
 A slot is 0, or it contains a record's number and some bits of its key. A search always compares the
 key in the record, so slots left by an unfinished commit do no harm, and a lost or damaged table can
@@ -21,6 +21,7 @@ _FEWEST = 1024
 _NUMBER_BITS = 40
 _NUMBER = (1 << _NUMBER_BITS) - 1
 _TAG_BYTES = 3
+_CHUNK = 1 << 18
 
 Table = NDArray[np.uint64]
 
@@ -65,6 +66,28 @@ def build(records: Any, n_records: int) -> Table:
     for slot in slots[inside:]:  # the last few may wrap around to the beginning
         table[int(np.argmin(table != 0))] = slot
     return table
+
+
+def finds_all(table: Any, records: Any, n_records: int) -> bool:
+    """Whether a search finds every record: some slot contains its number and tag, and no slot from
+    its home slot to this one is empty."""
+    slots, keys = np.frombuffer(table, np.uint64), np.frombuffer(records, KEYS, n_records)
+    mask, found = len(slots) - 1, np.zeros(n_records, bool)
+    after = np.flatnonzero(slots[-_CHUNK:] == 0)  # before slot 0 comes the last one
+    empty = int(after[-1]) - min(len(slots), _CHUNK) if len(after) else -len(slots)
+    for begin in range(0, len(slots), _CHUNK):
+        some = slots[begin : begin + _CHUNK]
+        places = np.arange(begin, begin + len(some))
+        before = np.maximum.accumulate(np.where(some == 0, places, empty))  # the last empty slot
+        empty = int(before[-1])
+        numbers = (some & np.uint64(_NUMBER)).astype(np.int64) - 1
+        used = (numbers >= 0) & (numbers < n_records)
+        numbers, places, before = numbers[used], places[used], before[used]
+        home, tag = keys["home"][numbers], keys["tag"][numbers]
+        distance = places - (home & np.uint64(mask)).astype(np.int64) & mask
+        same = some[used] >> np.uint64(_NUMBER_BITS) == tag & np.uint64((1 << 8 * _TAG_BYTES) - 1)
+        found[numbers[same & (distance < places - before)]] = True
+    return bool(found.all())
 
 
 def insert(path: Path, table: Any, keys: list[bytes], first: int) -> None:

@@ -4,10 +4,12 @@ file every sentence is checked, to list the damaged ones and to know that the ot
 
 import zlib
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from typing import Any
 
 from elmore.errors import FormatError
 from elmore.store.layout import (
+    INDEXES,
     PROJECTION,
     RECORDS,
     WORDS,
@@ -43,6 +45,11 @@ class Verdict:
     sentences: int
     bytes: int
     damages: list[Damage]
+
+    @property
+    def is_table_only(self) -> bool:
+        """The next writer builds the hash table again; nothing else is damaged."""
+        return all(fnmatch(damage.file, INDEXES) for damage in self.damages)
 
     @property
     def damaged_sentences(self) -> int:
@@ -108,14 +115,18 @@ def sentence_damage(snapshot: Snapshot, number: int) -> Damage | None:
 
 
 def _unfound(snapshot: Snapshot) -> list[Damage]:
-    """Intact records that the index does not find."""
-    numbers = range(snapshot.n_records)
-    lost = sum(
-        snapshot.find(snapshot.record(n).key) != n for n in numbers if is_sound(snapshot.records, n)
-    )
+    """Intact records that the hash table does not find, or finds another one for."""
+    numbers = [n for n in range(snapshot.n_records) if is_sound(snapshot.records, n)]
+    found = [snapshot.find(snapshot.record(n).key) for n in numbers]
+    lost = found.count(None)
+    repeated = sum(other not in (None, n) for n, other in zip(numbers, found, strict=True))
     name = index_name(snapshot.manifest.index)
     missing = not (snapshot.folder / name).exists()
-    if not lost and not missing:
-        return []
-    what = "missing" if missing else f"does not find {lost:,} sentence(s); remove the file"
-    return [Damage(name, f"{what} (it is built again from {RECORDS})")]
+    damages = []
+    if lost or missing:
+        what = "missing" if missing else f"does not find {lost:,} sentence(s)"
+        damages.append(Damage(name, f"{what}; the next `elmore store fill` builds it again"))
+    if repeated:
+        what = f"{repeated:,} sentence(s) are repeated; `elmore store merge` copies each once"
+        damages.append(Damage(RECORDS, what))
+    return damages

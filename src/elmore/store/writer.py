@@ -103,6 +103,11 @@ class StoreWriter:
         self._text = AppendFile(self.folder / WORDS, manifest.text)
         self._full = list(manifest.shards[:-1])
         self._shard = self._open_shard(manifest.shards[-1] if manifest.shards else FileState())
+        if not hash_table.finds_all(
+            self.snapshot.table, self.snapshot.records, self.snapshot.n_records
+        ):
+            index = self._new_index(self.snapshot.n_records)  # else sentences would be added twice
+            self._replace_manifest(manifest.model_copy(update={"index": index}))
         self._occupied = int(np.count_nonzero(np.frombuffer(self.snapshot.table, np.uint64)))
         self._keys: list[bytes] = []
         self.waiting: set[bytes] = set()
@@ -164,10 +169,7 @@ class StoreWriter:
                     "index": self._write_index(),
                 }
             )
-            write_manifest(self.folder, manifest)
-            if manifest.index != before.index:
-                remove(self.folder / index_name(before.index))
-            self.manifest, self.snapshot = manifest, Snapshot.open(self.folder)
+            self._replace_manifest(manifest)
         self._occupied += len(self._keys)
         self._keys, self.waiting, self.waiting_bytes = [], set(), 0
 
@@ -191,12 +193,22 @@ class StoreWriter:
         if sound and hash_table.slots_for(self._occupied + len(self._keys)) <= len(table):
             hash_table.insert(path, table, self._keys, first)
             return generation
-        records = mapped(self._records.path, self._records.bytes)
-        table = hash_table.build(records, first + len(self._keys))
-        with atomic_file(self.folder / index_name(generation + 1)) as beside:
-            beside.write_bytes(table.data)
         self._occupied = first
-        return generation + 1
+        return self._new_index(first + len(self._keys))
+
+    def _new_index(self, n_records: int) -> int:
+        """Build the index from the records. Returns its generation."""
+        generation = self.manifest.index + 1
+        records = mapped(self._records.path, self._records.bytes)
+        with atomic_file(self.folder / index_name(generation)) as beside:
+            beside.write_bytes(hash_table.build(records, n_records).data)
+        return generation
+
+    def _replace_manifest(self, manifest: Manifest) -> None:
+        write_manifest(self.folder, manifest)
+        if manifest.index != self.manifest.index:
+            remove(self.folder / index_name(self.manifest.index))
+        self.manifest, self.snapshot = manifest, Snapshot.open(self.folder)
 
     def _open_shard(self, committed: FileState) -> AppendFile:
         return AppendFile(self.folder / shard_name(len(self._full)), committed)

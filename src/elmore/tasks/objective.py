@@ -71,8 +71,9 @@ class TaskObjective:
             *([Group(tuned, rate=config.fine_tune_rate, decay=False)] if tuned else []),
         ]
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, done: float) -> None:
         """The first step of an epoch draws the order of its examples."""
+        del done
         before, batch = divmod(step - 1, self.n_batches)
         if batch > 0:
             return

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import ConfigError
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
-from elmore.text.reader import ReadsWords
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, Speller
 
 N_CHARACTER_IDS = 262  # 256 bytes, four marks and the padding character, + 1 for "no word"
 
@@ -18,7 +17,7 @@ _SHIFT = 1
 _BEGIN_SENTENCE, _END_SENTENCE, _BEGIN_WORD, _END_WORD, _PAD = 256, 257, 258, 259, 260
 
 
-class ByteReader(ReadsWords):
+class ByteReader(Speller):
     """Reads words as rows of byte ids; the marks `<S>` and `</S>` have rows of their own."""
 
     def __init__(self, max_characters: int = 50):
@@ -30,7 +29,6 @@ class ByteReader(ReadsWords):
         self.max_characters = max_characters
 
     def spell(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The rows of `words`, one after another."""
         rows = np.full((len(words), self.max_characters), _PAD, dtype=np.int64)  # (n, C)
         for row, word in zip(rows, words, strict=True):
             ids = self._ids(word)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import FormatError
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
-from elmore.text.reader import ReadsWords
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, Speller
+from elmore.text.vocabulary import text_lines
 
 CHARACTERS, WORDS = "chars.txt", "words.txt"
 IDEOGRAPHIC_SPACE = "\u3000"
@@ -21,7 +21,7 @@ CHARACTER_MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")
 WORD_MARKS = ("<bos>", "<eos>", "<oov>")
 
 
-class DictionaryReader(ReadsWords):
+class DictionaryReader(Speller):
     """Reads words as rows of [word id,] character ids; what is not listed is `<oov>`."""
 
     def __init__(
@@ -33,7 +33,6 @@ class DictionaryReader(ReadsWords):
         self.characters, self.words, self.max_characters = characters, words, max_characters
 
     def spell(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The rows of `words`, one after another."""
         first = 0 if self.words is None else 1
         pad = self.characters["<pad>"]
         rows = np.full((len(words), first + self.max_characters), pad, dtype=np.int64)
@@ -68,7 +67,7 @@ class DictionaryReader(ReadsWords):
 def read_dictionary(path: Path, n_rows: int) -> dict[str, int]:
     """`item<TAB>id` per line, each id a row of a table of `n_rows`."""
     ids: dict[str, int] = {}
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         # Stripping removes one item itself, the ideographic space: then one field is left.
         fields = line.strip().split("\t")
         if fields == [""]:
@@ -89,15 +88,6 @@ def read_dictionary(path: Path, n_rows: int) -> dict[str, int]:
 def dictionary_lines(ids: Mapping[str, int]) -> Iterator[str]:
     """What `read_dictionary` reads back."""
     return (f"{item}\t{i}\n" for item, i in ids.items())
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}).") from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def _require(ids: Mapping[str, int], marks: Sequence[str], kind: str) -> None:

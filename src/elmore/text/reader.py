@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import InputError
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
 
+SENTENCE_BEGIN = "<S>"
+SENTENCE_END = "</S>"
 IntArray = NDArray[np.int64]
 Words = Sequence[str]
 Batch = Any
@@ -46,13 +47,6 @@ class Reader(Protocol):
         """Saved beside the weights, and part of the fingerprint."""
 
 
-class Speller(Reader, Protocol):
-    """A reader of words: each word is a row of integers, the same in every sentence."""
-
-    def spell(self, words: Sequence[str]) -> IntArray:
-        """(n, C)."""
-
-
 @dataclass(frozen=True, slots=True)
 class WordBatch:
     """Sentences between their marks, as indexes into the rows of their distinct words."""
@@ -73,11 +67,11 @@ def index_words(sentences: Sequence[Words]) -> tuple[list[str], IntArray, IntArr
     return list(number), index, lengths
 
 
-class ReadsWords:
-    """What all spellers share: sentences between two marks, each distinct word spelled once."""
+class Speller(Reader, Protocol):
+    """A reader of words: each word is a row of integers, the same in every sentence."""
 
     def spell(self, words: Sequence[str]) -> IntArray:
-        raise NotImplementedError
+        """The rows of `words`, one after another, (n, C)."""
 
     def read(self, inputs: Sequence[Input]) -> WordBatch:
         """Wrap each sentence in `<S>` … `</S>`."""

@@ -1,16 +1,21 @@
-"""The words a model can predict (or, for word-input models, read), one id each.
+"""The words a model can predict, or read if it has a table of words, one id each.
 They are in order of decreasing frequency after the three marks: the log-uniform sampler needs it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from elmore.errors import FormatError
-from elmore.text.marks import SENTENCE_BEGIN, SENTENCE_END
+import numpy as np
 
+from elmore.errors import FormatError
+from elmore.small_files import open_small
+from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, IntArray, Speller
+
+VOCABULARY = "vocab.txt"
 UNKNOWN = "<UNK>"
 MARKS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 
+_MAX_BYTES, _MAX_LINES = 1 << 28, 1 << 23
 _NOT_A_WORD = "!!!MAXTERMID"  # a bookkeeping line in old vocabulary files
 _ALLENNLP_UNKNOWN = "@@UNKNOWN@@"
 
@@ -53,7 +58,7 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """One word per line. AllenNLP's `tokens.txt` is read too (`@@UNKNOWN@@` first)."""
-        words = list(_lines(path))
+        words = [word for word in text_lines(path) if word and word != _NOT_A_WORD]
         if _ALLENNLP_UNKNOWN in words[:2]:
             words = [UNKNOWN if word == _ALLENNLP_UNKNOWN else word for word in words]
         try:
@@ -65,20 +70,36 @@ class Vocabulary:
         return (word + "\n" for word in self.words)
 
 
-def _lines(path: Path) -> Iterator[str]:
+class WordReader(Speller):
+    """Reads words as rows of one place, their id."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        self.vocabulary = vocabulary
+
+    def spell(self, words: Sequence[str]) -> IntArray:
+        ids = [self.vocabulary.id(word) for word in words]
+        return np.array(ids, dtype=np.int64).reshape(-1, 1)  # (n, 1)
+
+    def cuts(self, word: str) -> bool:
+        return False
+
+    def files(self) -> dict[str, bytes]:
+        return {VOCABULARY: "".join(self.vocabulary.lines()).encode()}
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a model's UTF-8 text file, without line ends."""
     number = 1
     try:
-        with path.open("rb") as file:
+        with open_small(path, _MAX_BYTES) as file:
             for number, line in enumerate(file, start=1):
-                word = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                if word and word != _NOT_A_WORD:
-                    yield word
+                if number > _MAX_LINES:
+                    raise FormatError(f"{path}: over {_MAX_LINES:,} lines; expected one per word.")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise FormatError(
             f"{path}, line {number}: not UTF-8 ({error.reason}); save it as UTF-8."
         ) from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def _first_repeat(words: Iterable[str]) -> str:

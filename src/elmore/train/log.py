@@ -5,16 +5,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from elmore.files.atomic import atomic_file
+from elmore.errors import FormatError
+from elmore.files.atomic import atomic_file, writing
+
+LOG = "log.jsonl"
 
 
 class Log:
     """Appends to `log.jsonl`; a resumed run drops the lines after the step it resumes from."""
 
     def __init__(self, folder: Path, start_step: int):
-        self.path = folder / "log.jsonl"
+        self.path = folder / LOG
         _drop_after(self.path, start_step)
-        self._file = self.path.open("a", encoding="utf-8")
+        with writing(self.path):
+            self._file = self.path.open("a", encoding="utf-8")
         self._board: Any = None
         if find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
@@ -22,8 +26,9 @@ class Log:
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step + 1)
 
     def write(self, step: int, figures: dict[str, float]) -> None:
-        self._file.write(json.dumps({"step": step, **figures}) + "\n")
-        self._file.flush()
+        with writing(self.path):
+            self._file.write(json.dumps({"step": step, **figures}) + "\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in figures.items():
                 self._board.add_scalar(name, value, step)
@@ -37,13 +42,17 @@ class Log:
 def _drop_after(path: Path, step: int) -> None:
     if not path.exists():
         return
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
-    with atomic_file(path) as beside:
-        beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    if not path.is_file():
+        raise FormatError(f"{path}: not a file; expected the log of the run. Remove it.")
+    with path.open("rb") as old, atomic_file(path) as beside, beside.open("wb") as new:
+        for line in old:
+            if _step(line) <= step:
+                new.write(line.rstrip(b"\n") + b"\n")
 
 
-def _step(line: str) -> float:
+def _step(line: bytes) -> float:
+    """Infinite for a damaged line: the last one of a killed run may be half written."""
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):  # the last line of a killed run may be half written
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return float("inf")

@@ -73,8 +73,9 @@ class Objective(Protocol):
     def groups(self) -> list[Group]:
         """All parameters that are trained at some time, also those that are frozen now."""
 
-    def begin(self, step: int) -> None:
-        """Before the losses of a step (from 1): seed torch, unfreeze layers."""
+    def begin(self, step: int, done: float) -> None:
+        """Before the losses of a step (from 1), with the share of the run that is done: seed torch,
+        unfreeze layers."""
 
     def next_loss(self, rng: np.random.Generator) -> Loss: ...
     def validate(self) -> dict[str, float]:
@@ -193,8 +194,9 @@ class Loop:
     def _step(self, stop: StopSignals) -> bool:
         """One update. Returns whether any process was asked to stop."""
         progress, config = self.progress, self.config
+        done = self._fraction()
         progress.step += 1
-        self.objective.begin(progress.step)
+        self.objective.begin(progress.step, done)
         figures = {"loss": 0.0, "count": 0.0}
         for micro in range(config.accumulate):
             rng = np.random.default_rng((config.seed, progress.step, micro))

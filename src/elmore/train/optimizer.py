@@ -26,7 +26,7 @@ class AdagradConfig(Frozen):
 
 
 class AdamWConfig(Frozen):
-    """Adam with decoupled weight decay; decay is for matrices alone."""
+    """Adam with decoupled weight decay, which is for weights alone: no biases, no gains."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -107,9 +107,18 @@ class Group:
     rate: float = 1.0
     """What the learning rate is multiplied by."""
     decay: bool = True
-    """Whether weight decay applies; it is for matrices alone."""
+    """Whether weight decay applies; even then, vectors do not decay."""
     by_rows: bool = False
     """Their gradients are sparse: rows that a step does not touch are left alone."""
+
+
+def by_decay(module: nn.Module, parameters: Sequence[nn.Parameter]) -> list[Group]:
+    """Weights decay. Biases and other vectors do not, also where biases are stored as a matrix: an
+    LSTM's have a row per direction, a softmax's a row per word."""
+    names = {id(p): name.rpartition(".")[2] for name, p in module.named_parameters()}
+    free = [p for p in parameters if p.ndim <= 1 or names[id(p)].startswith("bias")]
+    apart = {id(p) for p in free}
+    return [Group([p for p in parameters if id(p) not in apart]), Group(free, decay=False)]
 
 
 def build_optimizers(

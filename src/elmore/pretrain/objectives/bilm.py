@@ -5,65 +5,119 @@ batch or of whole sentences. `prepare` and `build` are what `pretrain/run.py` as
 # S = 2 directions, T steps, B rows, N predictions
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from elmore.checkpoint.bilm import SOFTMAX
-from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.checkpoint import Checkpoint, TrainedOn
 from elmore.checkpoint.native import write_native_files
+from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import atomic_file
+from elmore.files.atomic import write_text
 from elmore.models.language_model import LanguageModel, prediction_targets
 from elmore.nn.lstm import LSTMState
 from elmore.nn.softmax import Softmax
 from elmore.pretrain.batches import (
+    Direction,
     RowBatch,
     RowBatches,
     RowsConfig,
     SentenceBatch,
     SentenceBatches,
     SentencesConfig,
-    pieces,
 )
-from elmore.pretrain.config import PretrainConfig, Run
-from elmore.pretrain.counts import Counts
-from elmore.pretrain.evaluate import Perplexity, perplexity
-from elmore.pretrain.objectives.bilm_start import VOCABULARY, choose_vocabulary, start_bilm
-from elmore.pretrain.objectives.softmax_start import START, write_static_start
-from elmore.pretrain.sentences import Position, SentenceStream, Words, read_sentences
+from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run
+from elmore.pretrain.evaluate import Perplexity, first_words, perplexity
+from elmore.pretrain.objectives.bilm_start import (
+    VOCABULARY,
+    choose_vocabulary,
+    kept_softmax,
+    start_bilm,
+    trained_config,
+)
+from elmore.pretrain.sentences import Counts, Position, SentenceStream, Words, read_sentences
+from elmore.pretrain.static_start import START, write_static_start
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
-from elmore.train.optimizer import Group
+from elmore.train.optimizer import Group, by_decay
 from elmore.train.world import World
+
+SOFTMAX_FIRST_STEPS = 500
+"""At most, if the softmax learns alone for a share of the run."""
 
 
 def prepare(
-    folder: Path,
-    files: list[Path],
-    config: PretrainConfig,
-    counts: Counts,
-    *,
-    vocabulary: Path | None,
-    source: str | Path | None,
-) -> None:
+    asked: Asked, files: list[Path], counts: Counts, steps: int | None
+) -> tuple[PretrainConfig, list[str]]:
     """vocab.txt, and the vectors that were counted if the softmax starts from them."""
-    words = choose_vocabulary(config, counts, vocabulary, source)
+    folder = asked.output
+    source = None if asked.source is None else load(asked.source, heads=True)
+    words = choose_vocabulary(asked, counts, source)
+    config = trained_config(asked, words, source)
+    notes = _notes(asked, config, counts, words, source, steps)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / START).unlink(missing_ok=True)  # of a run that ended before its first checkpoint
-    with atomic_file(folder / VOCABULARY) as path:
-        path.write_text("".join(words.lines()), encoding="utf-8")
-    if config.softmax_start == "static" and source is None:
-        write_static_start(folder, files, config, words)
+    write_text(folder / VOCABULARY, "".join(words.lines()))
+    if config.softmax_start == "static" and not write_static_start(folder, files, config, words):
+        notes.append("There is too little text for softmax_start=static: its rows are random.")
+    return config, notes
 
 
-def check_resumed(folder: Path, vocabulary: Path | None) -> None:
-    if vocabulary is None:
-        return
-    if Vocabulary.read(vocabulary).words != Vocabulary.read(folder / VOCABULARY).words:
-        raise ConfigError(f"{vocabulary}: not the vocabulary of {folder}; leave out --vocabulary.")
+def _notes(
+    asked: Asked,
+    config: PretrainConfig,
+    counts: Counts,
+    words: Vocabulary,
+    source: Checkpoint | None,
+    steps: int | None,
+) -> list[str]:
+    """What should be known before a run begins."""
+    notes = []
+    if source is not None and kept_softmax(source) is None and config.softmax_first:
+        notes.append(
+            f"{asked.source} has no softmax: only the new softmax is trained for the first "
+            f"{_softmax_first(config)}, then the whole model (softmax_first)."
+        )
+    warmup = config.loop.schedule.warmup
+    if steps is not None and warmup >= steps:
+        notes.append(
+            f"The learning rate is still rising when the run ends: {steps:,} steps, "
+            f"loop.schedule.warmup={warmup:,}."
+        )
+    unknown = sum(n for word, n in counts.words.items() if word not in words)
+    if 2 * unknown > counts.n_words:
+        share = unknown / counts.n_words
+        notes.append(f"{share:.0%} of the corpus is outside the vocabulary: learned as <UNK>.")
+    if asked.valid is not None and config.valid_words is not None:
+        text = read_sentences(asked.valid, config.reading)
+        n_words = sum(len(sentence) for sentence in first_words(text, config.valid_words))
+        if n_words >= config.valid_words:
+            notes.append(
+                f"Validation reads the first {n_words:,} words of {asked.valid} (valid_words); "
+                f"for the same figure: elmore evaluate --first-words {config.valid_words}."
+            )
+    return notes
+
+
+def _softmax_first(config: PretrainConfig) -> str:
+    first = config.softmax_first
+    if isinstance(first, float):
+        return f"{first:.0%} of the run, at most {SOFTMAX_FIRST_STEPS} steps"
+    return f"{first:,} steps"
+
+
+def resumed_config(run: Run, asked: Asked) -> PretrainConfig:
+    words, given = Vocabulary.read(asked.output / VOCABULARY), asked.vocabulary
+    if given is not None and Vocabulary.read(given).words != words.words:
+        raise ConfigError(f"{given}: not the vocabulary of {asked.output}; leave out --vocabulary.")
+    if run.version == 1:
+        old = {"softmax_first": run.config.softmax_first}
+        given_one = asked.config.softmax_first != PretrainConfig().softmax_first
+        return asked.config if given_one else asked.config.model_copy(update=old)
+    return trained_config(asked, words, None if run.source is None else run.config.model)
 
 
 def steps_per_epoch(run: Run) -> float:
@@ -80,9 +134,12 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObj
     start = start_bilm(run, folder, vocabulary, newest)
     model = LanguageModel(start.model, start.softmax, config.output_dropout)
     model = _at_home(model.requires_grad_(True).train().to(world.device()))
+    first, share = config.softmax_first, 1.0
+    if isinstance(first, float):
+        first, share = SOFTMAX_FIRST_STEPS, first
     files, seed = [Path(name) for name in run.corpus], config.loop.seed
 
-    def open_stream(direction: Literal["forward", "backward"], start: Position) -> SentenceStream:
+    def open_stream(direction: Direction, start: Position) -> SentenceStream:
         return SentenceStream(
             files,
             config.reading,
@@ -104,7 +161,14 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObj
         batches,
         vocabulary,
         held_out(run),
-        softmax_first=config.softmax_first * config.loop.accumulate if start.softmax_first else 0,
+        trained_on=TrainedOn(
+            tokenize=config.reading.tokenize,
+            carry_state=config.batches.kind == "rows",
+            max_words=None if config.batches.kind == "rows" else config.batches.max_words,
+        ),
+        softmax_share=share,
+        softmax_first=first * config.loop.accumulate if start.softmax_first else 0,
+        version=run.version,
         bf16=config.precision == "bfloat16" or (config.precision == "auto" and on_gpu),
         seed=seed,
         rank=world.rank,
@@ -119,20 +183,11 @@ def _at_home(model: LanguageModel) -> LanguageModel:
 
 
 def held_out(run: Run) -> list[Words]:
-    """The first `valid_words` words of the validation text, whole sentences, unless they are so
-    long that training cuts them too."""
+    """The first `valid_words` words of the validation text, in whole sentences."""
     if run.valid is None:
         return []
-    sentences: list[Words] = []
-    n_words, batches = 0, run.config.batches
-    for words in read_sentences(Path(run.valid), run.config.reading):
-        if isinstance(batches, SentencesConfig):
-            sentences += pieces([words], batches.max_words)
-        else:
-            sentences.append(words)
-        n_words += len(words)
-        if run.config.valid_words is not None and n_words >= run.config.valid_words:
-            break
+    text = read_sentences(Path(run.valid), run.config.reading)
+    sentences = list(first_words(text, run.config.valid_words))
     if not sentences:
         raise InputError(f"{run.valid}: no sentence found; expected one per line.")
     return sentences
@@ -150,7 +205,10 @@ class BiLMObjective:
         vocabulary: Vocabulary,
         valid: list[Words],
         *,
+        trained_on: TrainedOn,
+        softmax_share: float = 1.0,
         softmax_first: int = 0,
+        version: int = RUN_VERSION,
         bf16: bool = False,
         seed: int = 1,
         rank: int = 0,
@@ -162,6 +220,8 @@ class BiLMObjective:
         self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
         self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
         self._state: LSTMState | None = None
+        self.trained_on, self._version = trained_on, version
+        self._softmax_share, self._learning = softmax_share, True
         self._softmax_alone = softmax_first  # batches still to come in which only it learns
 
     def groups(self) -> list[Group]:
@@ -169,19 +229,28 @@ class BiLMObjective:
         rows = list(softmax.parameters()) if softmax.sparse else []
         apart = set(rows)
         whole = [p for p in self.module.parameters() if p not in apart]
-        return [Group(whole), *([Group(rows, by_rows=True)] if rows else [])]
+        dense = [Group(whole)] if self._version == 1 else by_decay(self.module, whole)
+        return [*dense, *([Group(rows, by_rows=True)] if rows else [])]
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, done: float) -> None:
         seed_step(self.seed, step, self.rank)
+        if done >= self._softmax_share:
+            self._softmax_alone = 0
+
+    def untrained(self) -> str | None:
+        """Which part of the model has not been trained yet."""
+        if self._learning:
+            return None
+        return "only the new softmax has been trained (softmax_first); the biLM is as it was"
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         batch = next(self._next)
-        learning = self._softmax_alone == 0
+        self._learning = self._softmax_alone == 0
         self._softmax_alone = max(0, self._softmax_alone - 1)
         # products alone; losses, gates, cells and their clips stay float32
         with (
             torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16),
-            torch.set_grad_enabled(learning),
+            torch.set_grad_enabled(self._learning),
         ):
             if isinstance(batch, RowBatch):
                 forward, backward = self._rows(batch, rng)
@@ -190,6 +259,8 @@ class BiLMObjective:
         losses = [self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)]
         count = len(forward[1]) + len(backward[1])
         parts = {"forward": 2 * losses[0].item(), "backward": 2 * losses[1].item()}
+        if not self._learning and self._version > 1:
+            parts["softmax_alone"] = float(count)  # its mean: the share of such steps
         return Loss(losses[0] + losses[1], count, parts)
 
     def _rows(self, batch: RowBatch, rng: np.random.Generator) -> tuple[tuple[Tensor, Tensor], ...]:
@@ -220,7 +291,8 @@ class BiLMObjective:
             self.vocabulary,
             self.valid,
             speller=self.batches.speller,
-            carry=isinstance(self.batches, RowBatches),
+            carry=self.trained_on.carry_state,
+            max_words=self.trained_on.max_words,
         )
         return {"average": found.average, "forward": found.forward, "backward": found.backward}
 
@@ -238,14 +310,13 @@ class BiLMObjective:
             self._state = LSTMState(kept["h"].to(self.device), kept["c"].to(self.device))
 
     def save(self, folder: Path) -> None:
-        write_native_files(self.checkpoint(), folder)
-
-    def checkpoint(self) -> Checkpoint:
         softmax = self.model.softmax
         kept = softmax.linear() if isinstance(softmax, Softmax) else softmax
-        return Checkpoint(
+        found = Checkpoint(
             model=self.model.bilm,
             reader=self.batches.speller,
             heads={SOFTMAX: kept},
             vocabulary=self.vocabulary,
+            trained_on=self.trained_on,
         )
+        write_native_files(found, folder)

@@ -6,24 +6,29 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elmore.checkpoint.bilm import bilm_checkpoint, bilm_of, softmax_of, speller_of
+from elmore.checkpoint.bilm import SoftmaxHead, bilm_checkpoint, bilm_of, softmax_of, speller_of
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.native import read_native
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.models.bilm import BiLM, BiLMConfig
-from elmore.models.layers import LayerModel
 from elmore.nn.lstm import LSTMConfig
-from elmore.nn.softmax import AdaptiveSoftmax, Softmax
-from elmore.nn.word_char import WordCharConfig
-from elmore.nn.word_table import WordTableConfig
-from elmore.pretrain.config import PretrainConfig, Run
-from elmore.pretrain.counts import Counts
-from elmore.pretrain.objectives.softmax_start import choose_softmax, start_from_counts
+from elmore.nn.softmax import (
+    AdaptiveSoftmax,
+    AdaptiveSoftmaxConfig,
+    Softmax,
+    SoftmaxConfig,
+    build_softmax,
+    samples_of,
+)
+from elmore.nn.transformer import TransformerConfig
+from elmore.nn.word_char import WordCharConfig, WordTableConfig
+from elmore.pretrain.config import Asked, PretrainConfig, Run
+from elmore.pretrain.sentences import Counts
+from elmore.pretrain.static_start import start_from_counts
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import MARKS, Vocabulary
-from elmore.text.word_reader import WordReader
+from elmore.text.vocabulary import MARKS, Vocabulary, WordReader
 
 VOCABULARY = "vocab.txt"
 
@@ -39,24 +44,22 @@ class BiLMStart:
     """The softmax is new and the model is not: it learns alone for a while."""
 
 
-def choose_vocabulary(
-    config: PretrainConfig, counts: Counts, given: Path | None, source: str | Path | None
-) -> Vocabulary:
+def choose_vocabulary(asked: Asked, counts: Counts, source: Checkpoint | None) -> Vocabulary:
     """The words to predict: a source's own, those of a file, or the corpus's."""
-    kept = None if source is None else _fixed_vocabulary(load(source, heads=True))
+    given, kept = asked.vocabulary, None if source is None else _fixed_vocabulary(source)
     if given is not None:
         words = Vocabulary.read(given)
         if not any(word in counts.words for word in words.words if word not in MARKS):
             raise InputError(f"{given}: none of its words is in the corpus; is it the right file?")
         if kept is not None and kept.words != words.words:
             raise ConfigError(
-                f"{given}: not the vocabulary of {source}, whose rows are tied to its own words; "
-                "leave out --vocabulary."
+                f"{given}: not the vocabulary of {asked.source}, whose rows are tied to its own "
+                "words; leave out --vocabulary."
             )
         return words
     if kept is not None:
         return kept
-    wanted = config.vocabulary
+    wanted = asked.config.vocabulary
     found = Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )
@@ -74,27 +77,68 @@ def _fixed_vocabulary(source: Checkpoint) -> Vocabulary | None:
     return source.vocabulary if tied else None
 
 
+def kept_softmax(source: Checkpoint) -> SoftmaxHead | None:
+    """A softmax is of use only with its vocabulary."""
+    return None if source.vocabulary is None else softmax_of(source)
+
+
+def trained_config(
+    asked: Asked, vocabulary: Vocabulary, source: Checkpoint | BiLMConfig | None
+) -> PretrainConfig:
+    """The config with the model that is trained: a source's sizes and the recipe's dropout, or a
+    recipe's model with tables as long as the lists of what they have rows for."""
+    config = asked.config
+    if source is None:
+        return config.model_copy(update={"model": _sized(config.model, vocabulary)})
+    known = bilm_of(source).config if isinstance(source, Checkpoint) else source
+    if not known.has_state and config.batches.kind == "rows":
+        raise ConfigError(
+            f"{asked.source}: a Transformer carries no state; add --set batches.kind=sentences."
+        )
+    dropout: dict[str, float] = {}
+    match known.context, config.model.context:
+        case LSTMConfig(), LSTMConfig(dropout=share):
+            dropout = {"dropout": share}
+        case TransformerConfig(), TransformerConfig(dropout=share, input_dropout=first):
+            dropout = {"dropout": share, "input_dropout": first}
+    context = known.context.model_copy(update=dropout)
+    model = known.model_copy(update={"context": context})
+    # there is no softmax_start: the source's softmax, or a random one
+    return config.model_copy(update={"model": model, "softmax_start": "random"})
+
+
 def start_bilm(run: Run, folder: Path, vocabulary: Vocabulary, newest: Path | None) -> BiLMStart:
     config = run.config
     if newest is not None:
         checkpoint = _newest(newest, vocabulary)
     elif run.source is not None:
-        checkpoint = _from_source(run.source, config)
+        found = load(run.source, heads=True)
+        model = build_model(config.model, bilm_of(found).state_dict(), run.source)
+        kept = {} if kept_softmax(found) is None else found.heads
+        checkpoint = replace(found, model=model, heads=kept)
     else:
         checkpoint = _new(config.model, vocabulary)
-    model = bilm_of(checkpoint)
-    if not model.config.has_state and config.batches.kind == "rows":
-        raise ConfigError(
-            f"{run.source}: a Transformer carries no state; add --set batches.kind=sentences."
-        )
-    kept = softmax_of(checkpoint)
-    softmax = choose_softmax(config.softmax, kept, len(vocabulary), model.config.context.dim)
+    bilm, head = bilm_of(checkpoint), softmax_of(checkpoint)
+    softmax = _softmax(config.softmax, head, len(vocabulary), bilm.config.context.dim)
     if newest is None and run.source is None and config.softmax_start == "static":
-        start_from_counts(model, softmax, folder)
+        start_from_counts(bilm, softmax, folder)
     # only a model with a table of words may have come without its reader
     reader = WordReader(vocabulary) if checkpoint.reader is None else speller_of(checkpoint)
-    alone = newest is None and run.source is not None and kept is None
-    return BiLMStart(model, reader, softmax, alone)
+    alone = newest is None and run.source is not None and head is None
+    return BiLMStart(bilm, reader, softmax, alone)
+
+
+def _softmax(
+    config: SoftmaxConfig, kept: SoftmaxHead | None, n_words: int, dim: int
+) -> Softmax | AdaptiveSoftmax:
+    """The model's own if it has one, else a new one."""
+    if kept is None:
+        return build_softmax(config, n_words, dim)
+    if isinstance(kept, AdaptiveSoftmax):
+        return kept
+    if isinstance(config, AdaptiveSoftmaxConfig):
+        raise ConfigError("softmax.kind is adaptive, but the model begun from has a plain softmax.")
+    return Softmax.from_linear(kept, samples_of(config, n_words))
 
 
 def _newest(folder: Path, vocabulary: Vocabulary) -> Checkpoint:
@@ -109,26 +153,7 @@ def _newest(folder: Path, vocabulary: Vocabulary) -> Checkpoint:
     return found
 
 
-def _from_source(source: str, config: PretrainConfig) -> Checkpoint:
-    """A softmax is of use only with its vocabulary."""
-    found = load(source, heads=True)
-    kept = found.heads if found.vocabulary is not None else {}
-    return replace(found, model=_with_dropout(bilm_of(found), config), heads=kept)
-
-
-def _with_dropout(model: BiLM, config: PretrainConfig) -> LayerModel:
-    """The source's sizes, the recipe's dropout."""
-    context = model.config.context
-    match context, config.model.context:
-        case LSTMConfig(), LSTMConfig(dropout=dropout):
-            context = context.model_copy(update={"dropout": dropout})
-    new = model.config.model_copy(update={"context": context})
-    return build_model(new, model.state_dict(), "source")
-
-
-def _new(config: BiLMConfig, vocabulary: Vocabulary) -> Checkpoint:
-    """Random weights, and tables as long as the lists of what they have rows for."""
-    dictionary = None
+def _sized(config: BiLMConfig, vocabulary: Vocabulary) -> BiLMConfig:
     match config.words:
         case WordTableConfig(n_words=n_words) if n_words != len(vocabulary):
             raise ConfigError(
@@ -136,12 +161,17 @@ def _new(config: BiLMConfig, vocabulary: Vocabulary) -> Checkpoint:
                 "words; they must be equal."
             )
         case WordCharConfig() as words:
-            dictionary = dictionary_of(vocabulary, words)
-            characters = words.characters.model_copy(
-                update={"n_characters": len(dictionary.characters)}
-            )
+            n_characters = len(dictionary_of(vocabulary, words).characters)
+            characters = words.characters.model_copy(update={"n_characters": n_characters})
             sizes = {"characters": characters, "n_words": min(words.n_words, len(vocabulary))}
-            config = config.model_copy(update={"words": words.model_copy(update=sizes)})
+            return config.model_copy(update={"words": words.model_copy(update=sizes)})
+    return config
+
+
+def _new(config: BiLMConfig, vocabulary: Vocabulary) -> Checkpoint:
+    """Random weights."""
+    words = config.words
+    dictionary = dictionary_of(vocabulary, words) if isinstance(words, WordCharConfig) else None
     return bilm_checkpoint(BiLM(config), vocabulary=vocabulary, dictionary=dictionary)
 
 

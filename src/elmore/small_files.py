@@ -1,0 +1,41 @@
+"""Reading files that nobody vouches for. A name may be a link to a device or a pipe, which never
+ends, or to a file of any size: only regular files are opened, and small ones have a limit.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+from elmore.errors import FormatError
+
+MAX_BYTES = 1 << 24
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A file for reading; an OSError if it is a folder, a device or a pipe."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)  # without waiting for a writer of the pipe
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def open_small(path: Path, most: int = MAX_BYTES) -> IO[bytes]:
+    """The same for a file of at most `most` bytes; why it cannot be read is said in one line."""
+    try:
+        file = open_regular(path)
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FormatError(f"{path}: cannot be read ({reason or error}).") from None
+    if os.fstat(file.fileno()).st_size > most:
+        file.close()
+        raise FormatError(f"{path}: over {most >> 20} MiB; expected a small file.")
+    return file
+
+
+def read_small(path: Path, most: int = MAX_BYTES) -> bytes:
+    with open_small(path, most) as file:
+        return file.read(most)

@@ -1,4 +1,0 @@
-"""The two marks around every sentence that a biLM reads."""
-
-SENTENCE_BEGIN = "<S>"
-SENTENCE_END = "</S>"

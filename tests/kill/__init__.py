@@ -1,0 +1,1 @@
+"""Every verb that writes, killed at random moments."""

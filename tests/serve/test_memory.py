@@ -1,0 +1,59 @@
+"""How much is held, who is refused, and who is cut off to make room."""
+
+import time
+
+import pytest
+
+from elmore.serve.config import ServeConfig
+from elmore.serve.memory import Memory, NoRoomError
+
+
+def memory(stall_seconds: float = 5.0) -> Memory:
+    return Memory(ServeConfig(held_bytes=800, stall_seconds=stall_seconds))
+
+
+def test_what_requests_hold_is_counted_until_they_end():
+    held = memory()
+    with held.hold() as a:
+        a.add(300)
+        with held.hold() as b:
+            b.add(400)
+            assert held.used == 700
+        assert held.used == 300
+    assert held.used == 0
+
+
+def test_more_than_the_limit_is_refused_and_not_counted():
+    held = memory()
+    with held.hold() as a, held.hold() as b:
+        a.add(500)
+        with pytest.raises(NoRoomError):
+            b.add(301)
+        assert held.used == 500
+        b.add(300)
+
+
+def test_a_request_above_the_limit_is_taken_while_others_hold_little():
+    held = memory()
+    with held.hold() as a, held.hold() as b:
+        b.add(100)
+        a.add(2000)
+        with pytest.raises(NoRoomError):
+            b.add(1)
+
+
+def test_the_client_that_has_not_read_for_longest_is_cut_off_for_others():
+    held, cut = memory(stall_seconds=0.01), []
+    with held.hold() as reads, held.hold() as a, held.hold() as b, held.hold() as new:
+        for i, hold in enumerate((a, b)):
+            hold.add(300)
+            hold.waiting_since = time.monotonic() - 2 + i
+            hold.cut_off = lambda hold=hold: cut.append(hold)  # type: ignore[misc]
+        reads.add(200)
+        reads.waiting_since = time.monotonic() + 5  # it has only now been sent something
+        new.add(300)
+        assert cut == [a]
+        new.add(300)
+        assert cut == [a, b]
+        with pytest.raises(NoRoomError):
+            new.add(300)
