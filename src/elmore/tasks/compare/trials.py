@@ -22,10 +22,10 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_vali
 from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import write_text
+from elmore.small_files import read_small
 from elmore.tasks.encoders.encoder import NONE, STATIC, STORE, EncoderConfig
 from elmore.tasks.encoders.source import LearnedMix
 from elmore.tasks.recipes import FitConfig
-from elmore.tasks.saved import small
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
@@ -178,7 +178,7 @@ def write_outcome(outcome: Done | Failed, path: Path) -> None:
 
 def read_outcome(path: Path) -> Done | Failed:
     try:
-        return _OUTCOME.validate_json(small(path).read_bytes())
+        return _OUTCOME.validate_json(read_small(path))
     except ValidationError as error:
         what = error.errors()[0]["msg"]
         raise FormatError(
@@ -205,7 +205,7 @@ def claim_folder(settings: dict[str, Any], output: Path) -> None:
     path = output / SETTINGS
     if path.exists():
         try:
-            before = json.loads(small(path).read_bytes())
+            before = json.loads(read_small(path))
         except (ValueError, RecursionError):
             raise ConfigError(
                 f"{path}: damaged; remove the folder, or choose another --output."
