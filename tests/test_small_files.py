@@ -54,8 +54,6 @@ ENDLESS = {"device": zeros, "pipe": pipe, "sparse": sparse}
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_what_never_ends_is_refused_at_once(tmp_path: Path, reader: str, kind: str):
-    if (reader, kind) == ("read_checked", "sparse"):
-        pytest.skip("manifests may be large: zeros are read up to the limit and are no JSON")
     path = tmp_path / "file"
     ENDLESS[kind](path)
     with pytest.raises(FormatError, match=r"not a regular file|over \d+ MiB"):

@@ -50,6 +50,9 @@ class ToyReader:
     def cuts(self, word: str) -> bool:
         return False
 
+    def unreadable(self, word: str) -> bool:
+        return False
+
     def files(self) -> dict[str, bytes]:
         return {"salt.bin": self.salt}
 

@@ -3,6 +3,7 @@ other sentences of its batch, nor on anything embedded before.
 """
 
 # L layers, n words, D vector dim, B sentences, T words in the longest
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -26,8 +27,9 @@ from elmore.embedding import (
     read_sentences,
 )
 from elmore.engine.runner import Runner, check_precision, exactly, runner_for
-from elmore.errors import ConfigError
+from elmore.errors import ConfigError, ElmoreWarning
 from elmore.text.batching import windows
+from elmore.text.unreadable import find_unreadable
 
 Item = TypeVar("Item")
 
@@ -137,6 +139,7 @@ class Embedder(Streams):
         self.checkpoint, self.source = checkpoint, source
         self.model = checkpoint.model.to(self.device).eval()
         self.reader = checkpoint.need_reader()
+        self._has_warned = False
 
     @classmethod
     def load(
@@ -184,7 +187,7 @@ class Embedder(Streams):
 
     def stateful(self) -> "StatefulRun":
         """The original programs' behavior: row i of a batch continues from row i of the last."""
-        return StatefulRun(self.runner)
+        return StatefulRun(self)
 
     @cached_property
     def runner(self) -> Runner:
@@ -202,8 +205,15 @@ class Embedder(Streams):
         return super().static(texts) if found is None else found.float().cpu().numpy()
 
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
-        layers = self.runner.embed([s.words for s in sentences], batch_words)
-        return _embeddings(sentences, layers)
+        words = [sentence.words for sentence in sentences]
+        self.warn_if_unreadable(words)
+        return _embeddings(sentences, self.runner.embed(words, batch_words))
+
+    def warn_if_unreadable(self, sentences: list[list[str]]) -> None:
+        """Once, if the model knows nothing of many of these words."""
+        if not self._has_warned and (found := find_unreadable(self.reader, sentences)):
+            self._has_warned = True
+            warnings.warn(f"{self.source or 'The model'} {found}", ElmoreWarning, stacklevel=4)
 
 
 def words_alone(
@@ -219,8 +229,9 @@ def words_alone(
 class StatefulRun:
     """LSTM state carried from batch to batch by row, starting from zero."""
 
-    def __init__(self, runner: Runner):
-        self._runner, self._state = runner, runner.zero_state()
+    def __init__(self, embedder: Embedder):
+        self._embedder, self._runner = embedder, embedder.runner
+        self._state = self._runner.zero_state()
 
     def __enter__(self) -> "StatefulRun":
         return self
@@ -233,7 +244,9 @@ class StatefulRun:
         read = list(read_sentences(sentences))
         if not read:
             return []
-        layers, after = self._runner.embed_on([s.words for s in read], self._state.rows(len(read)))
+        words = [sentence.words for sentence in read]
+        self._embedder.warn_if_unreadable(words)
+        layers, after = self._runner.embed_on(words, self._state.rows(len(read)))
         self._state = self._state.with_first(after)
         return _embeddings(read, layers)
 

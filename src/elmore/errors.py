@@ -14,6 +14,10 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+class ElmoreWarning(UserWarning):
+    """Probably not what was meant; the command line prints it in one line."""
+
+
 class InputError(ElmoreError):
     """The text or data given does not have the promised form."""
 

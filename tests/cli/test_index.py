@@ -137,7 +137,7 @@ def test_mistakes_are_told_in_one_line(
     assert "not an index" in refused(capsys, "senses", tmp_path, "bank")
     make = ["index", "--model", tiny_model, "--output", tmp_path / "j"]
     assert "no such file" in refused(capsys, *make, tmp_path / "absent")
-    assert "read twice" in refused(capsys, *make, "-")
+    assert "read more than once" in refused(capsys, *make, "-")
 
 
 @pytest.mark.parametrize("width", [20, 41, 80])

@@ -13,16 +13,16 @@ COMMANDS = {
     "demo": "--json --model --plot --word" + PIECES,
     "embed": (
         "input output --batch-sentences --batch-words --device --errors --forget-sentences "
-        "--format --layers --model --options --precision --quiet --resume --stateful "
-        "--tokenize --use-sentence-keys" + PIECES
+        "--as-is --format --layers --lines --model --options --precision --quiet --resume "
+        "--stateful --tokenize --use-sentence-keys" + PIECES
     ),
     "pretrain": (
-        "corpus --epochs --errors --from --minutes --no-resume --output --quiet --recipe "
-        "--resume --set --steps --tokenize --valid --vocabulary"
+        "corpus --as-is --epochs --errors --from --lines --minutes --no-resume --output --quiet "
+        "--recipe --resume --set --steps --tokenize --valid --vocabulary"
     ),
     "evaluate": (
-        "source text --carry-state --errors --first-words --max-words --no-carry-state "
-        "--no-tokenize --options --per-sentence --tokenize"
+        "source text --as-is --carry-state --errors --first-words --lines --max-words "
+        "--no-carry-state --no-tokenize --options --per-sentence --tokenize"
     ),
     "convert": "source target --options" + PIECES,
     "compare": (
@@ -30,8 +30,8 @@ COMMANDS = {
         "--seeds --set --test --train"
     ),
     "index build": (
-        "corpus --add --device --errors --force --keep --model --options --output --precision "
-        "--quiet --tokenize --uses --vectors --words" + PIECES
+        "corpus --add --as-is --device --errors --force --keep --lines --model --options --output "
+        "--precision --quiet --tokenize --uses --vectors --words" + PIECES
     ),
     "index verify": "folder",
     "index compact": "folder --quiet",
@@ -43,14 +43,16 @@ COMMANDS = {
         "--options --port --precision --queue-words --quiet" + PIECES
     ),
     "store fill": (
-        "folder text --device --errors --gamma --keep --model --options --precision --quiet "
-        "--tokenize" + PIECES
+        "folder text --as-is --device --errors --gamma --keep --lines --model --options "
+        "--precision --quiet --tokenize" + PIECES
     ),
     "store info": "folder",
     "store verify": "folder",
     "store export": "folder target --quiet",
     "store merge": "sources target --quiet",
-    "store plan": "text --cased --errors --lowercase --model --options --tokenize",
+    "store plan": (
+        "text --as-is --cased --errors --lines --lowercase --model --options --tokenize"
+    ),
     "task train": (
         "name --cache --dev --encoder --epochs --fine-tune --output --quiet --resume --seed "
         "--set --train"

@@ -368,7 +368,7 @@ def test_write_native_and_the_runs_checkpoints_are_one_format(run: Path, tmp_pat
 def test_text_without_spaces_is_not_taken_for_words(tmp_path: Path):
     text = tmp_path / "zh.txt"
     text.write_text("我们坐在河边看书。\n他在银行工作了很久。\n" * 20, encoding="utf-8")
-    with pytest.raises(InputError, match=r"zh\.txt: text without spaces.*--tokenize"):
+    with pytest.raises(InputError, match=r"zh\.txt: raw text .*--tokenize"):
         pretrain([str(text)], str(tmp_path / "run"), config("loop.steps=1"))
     split = tmp_path / "split.txt"
     split.write_text("我们 坐 在 河边 看书 。\n" * 20, encoding="utf-8")

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from elmore.errors import FormatError, InputError
+from elmore.files.lock import BusyError
 from elmore.tasks.classification import Labelled
 from elmore.tasks.encoders.encoder import EncoderConfig, build_encoder
 from elmore.tasks.fit import EpochReport, FitConfig, Fitted, fit
@@ -280,6 +281,63 @@ def test_epochs_without_their_settings_are_nobodys(tmp_path: Path):
     for resume in (False, True):
         with pytest.raises(InputError, match=r"epochs of a run without its config\.json"):
             run(tagging_config(epochs=1), tmp_path / "run", resume=resume)
+
+
+def test_a_second_training_in_the_folder_is_refused(tmp_path: Path):
+    seen: list[str] = []
+
+    def second(now: EpochReport) -> None:
+        if not seen:
+            with pytest.raises(BusyError, match=r"run: process \d+ on .* \(since .*\)") as caught:
+                run(tagging_config(epochs=1), tmp_path / "run", resume=True)
+            seen.append(str(caught.value))
+
+    run(tagging_config(epochs=1), tmp_path / "run", report=second)
+    assert "\n" not in seen[0]
+
+
+def test_what_killed_writers_left_is_swept(tmp_path: Path):
+    run(tagging_config(epochs=1), tmp_path / "run")
+    left = [tmp_path / "run" / ".best.0123456789ab.elmore-tmp"]
+    left.append(tmp_path / "run" / "checkpoints" / ".epoch-002.0123456789ab.elmore-tmp")
+    for path in left:
+        path.mkdir()
+    run(tagging_config(epochs=1), tmp_path / "run", resume=True)
+    assert not any(path.exists() for path in left)
+
+
+def test_a_fine_tuned_model_that_did_not_change_is_told(tmp_path: Path, tiny_model: Path):
+    encoder = EncoderConfig(source=str(tiny_model), own=OWN, fine_tune=True)
+    one = run(tagging_config(encoder=encoder, epochs=1), tmp_path / "one")
+    assert "fine-tuning has changed nothing" in one.notes[-1]
+    more = run(tagging_config(encoder=encoder, epochs=4), tmp_path / "more")
+    assert more.best_epoch > 1
+    assert not any("fine-tuning" in note for note in more.notes)
+
+
+def test_a_dev_set_of_training_examples_is_told(tmp_path: Path):
+    told = "dev: 30 of 30 examples are training examples too"
+    fitted = fit(tagging_config(epochs=1), TRAIN, TRAIN[:30], tmp_path / "a", device="cpu")
+    assert any(told in note for note in fitted.notes)
+    others = [Tagged((*e.words[:-1], "!"), e.tags) for e in DEV]
+    apart = fit(tagging_config(epochs=1), TRAIN, others, tmp_path / "b", device="cpu")
+    assert not any("training examples too" in note for note in apart.notes)
+
+
+def test_a_score_of_nothing_is_told(tmp_path: Path):
+    never = [Tagged(("we", "met"), ("O", "O"))] * 8
+    fitted = fit(tagging_config(epochs=1), never, DEV, tmp_path / "run", device="cpu")
+    assert "dev: f1 is exactly 0: no prediction is right" in fitted.notes
+    assert "f1 is exactly 0: no prediction is right" in fitted.model.evaluate(DEV).notes
+
+
+def test_vectors_that_know_few_of_the_words_are_told(tmp_path: Path):
+    static = write_static(tmp_path)
+    strange = [Tagged((f"w{i}", f"v{i}"), ("O", "S-LOC")) for i in range(30)]
+    fitted = fit(tagging_config(f"glove:{static}", epochs=1), strange, DEV, tmp_path / "a")
+    assert any("has no vector for" in note for note in fitted.notes)
+    usual = run(tagging_config(f"glove:{static}", epochs=1), tmp_path / "b")
+    assert not any("has no vector for" in note for note in usual.notes)
 
 
 def test_no_examples_are_told(tmp_path: Path):

@@ -56,6 +56,12 @@ def test_accuracy_is_of_examples():
     assert label_accuracy([], []).main == 0.0
 
 
+def test_one_answer_for_everything_is_told():
+    assert label_accuracy(["a", "b"] * 5, ["a"] * 10).notes == ("every prediction is 'a'",)
+    assert label_accuracy(["a", "b"] * 5, ["a", "b"] * 5).notes == ()
+    assert label_accuracy(["a"] * 10, ["a"] * 10).notes == ()
+
+
 def test_scorers_need_no_torch():
     code = "import sys, elmore.tasks.scorers; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 import unicodedata
+import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmore.errors import InputError
+from elmore.errors import ElmoreWarning
 from elmore.text import tokenize as module
 from elmore.text.tokenize import Token, tokenize, words
 
@@ -222,13 +223,18 @@ def test_a_variation_selector_stays_with_its_chinese_character() -> None:
     assert words("葛\U000e0100城")[0] == "葛\U000e0100"
 
 
-def test_chinese_without_jieba_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jieba_chinese_is_split_into_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jieba", None)
     module._segmenter.cache_clear()
-    with pytest.raises(InputError, match=r"pip install 'elmore\[zh\]'") as caught:
-        words("hello 你好")
-    assert "\n" not in str(caught.value)
-    assert words("hello テレビ 한국어") == ["hello", "テレビ", "한국어"]
+    try:
+        with pytest.warns(ElmoreWarning, match=r"pip install 'elmore\[zh\]'"):
+            found = words("An apple (苹果) a day.")
+        assert found == "An apple ( 苹 果 ) a day .".split()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # once is enough
+            assert words("hello 你好テレビ") == ["hello", "你", "好", "テレビ"]
+    finally:
+        module._segmenter.cache_clear()
 
 
 def test_jieba_is_silent_and_writes_nothing(

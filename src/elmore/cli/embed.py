@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.options import (
+    AsIs,
     BadBytes,
     Device,
     Errors,
+    LinesAre,
     Lowercase,
     Model,
     OptionsFile,
@@ -23,11 +25,11 @@ from elmore.cli.options import (
     Resume,
     RunPrecision,
     SentenceFile,
-    TokenizeLines,
+    Tokenize,
 )
 from elmore.cli.progress import Bar, text_bytes
-from elmore.errors import InputError
-from elmore.files.text_file import STDIN, read_lines
+from elmore.files.sentence_files import LONGEST, SentenceFiles
+from elmore.files.text_file import find_files
 
 if TYPE_CHECKING:
     from elmore.dump.dump import DumpProgress, DumpReport
@@ -69,7 +71,9 @@ def embed(
     use_sentence_keys: Annotated[
         bool, typer.Option("--use-sentence-keys", help="Use sentences as keys, not line numbers.")
     ] = False,
-    tokenize: TokenizeLines = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     resume: Resume = False,
     device: Device = "auto",
@@ -79,8 +83,11 @@ def embed(
     """Write the vectors of every line of a text."""
     from elmore.dump.config import DumpConfig, check_target, format_of
     from elmore.dump.dump import dump
+    from elmore.dump.resumable import started_with
     from elmore.embedder import BATCH_WORDS, Embedder
 
+    before = started_with(output) if resume else None
+    asked = ("auto" if tokenize else "sentence") if before is None else before.lines
     config = DumpConfig(
         format=format_of(output, None if format is None else format.value),
         layers=layers,
@@ -90,12 +97,13 @@ def embed(
         forget_sentences=forget_sentences,
         use_sentence_keys=use_sentence_keys,
         tokenize=tokenize,
+        lines=asked if lines is None or not tokenize else lines.value,
+        longest=LONGEST if before is None else before.longest,
         resume=resume,
     )
     # Checked before the model is loaded, which may take a while.
     check_target(output, config)
-    if input != STDIN and not Path(input).exists():
-        raise InputError(f"{input}: no such file.")
+    paths = find_files([input], read_once=True)
     embedder = Embedder.load(
         model,
         options=options,
@@ -104,15 +112,23 @@ def embed(
         pieces=pieces,
         lowercase=lowercase,
     )
-    lines = read_lines(input, errors=errors.value)
+    text = SentenceFiles(
+        paths,
+        tokenize,
+        errors.value,
+        lines=config.lines,
+        as_is=as_is or before is not None,
+        keep_blank=config.lines == "sentence",  # the number of a line is its key
+        longest=config.longest,
+    )
     with Bar(quiet) as bar:
-        n_bytes = text_bytes(input)
+        n_bytes = text_bytes(paths)
 
         def show(now: "DumpProgress") -> None:
             speed = now.words / (bar.seconds or 1.0)
             bar.update(now.bytes, n_bytes, figures=f"{now.lines:,} sentences, {speed:,.0f} words/s")
 
-        report = dump(embedder, lines, output, config, progress=show)
+        report = dump(embedder, text.texts(), output, config, progress=show)
     if not quiet:
         for line in _summary(report, output, by_sentence=use_sentence_keys):
             print(line, file=sys.stderr)

@@ -2,12 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import BadBytes, Errors, OptionsFile
+from elmore.cli.options import AsIs, BadBytes, Errors, LinesAre, OptionsFile, SentenceFile
 
 if TYPE_CHECKING:
     from elmore.checkpoint.checkpoint import TrainedOn
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
-    text: Annotated[Path, typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")],
+    text: SentenceFile,
     options: OptionsFile = None,
     tokenize: Annotated[
         bool | None,
@@ -24,6 +23,8 @@ def evaluate(
             help="Lines are raw text, or words between spaces; default: as in training.",
         ),
     ] = None,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     carry_state: Annotated[
         bool | None,
@@ -50,10 +51,12 @@ def evaluate(
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles
+    from elmore.files.text_file import find_files
     from elmore.pretrain import evaluate as scores
 
     if carry_state and per_sentence:
         raise ConfigError("--carry-state and --per-sentence cannot be used together.")
+    paths = find_files([text], read_once=True)
     checkpoint = load(source, options=options, heads=True)
     trained = checkpoint.trained_on
     known = trained or TrainedOn(tokenize=False, carry_state=False)
@@ -64,7 +67,8 @@ def evaluate(
         carry_state=carry,
         max_words=None if carry else longest,
     )
-    sentences = SentenceFiles([text], read.tokenize, errors.value, split_lines=True)
+    kind = "auto" if lines is None else lines.value
+    sentences = SentenceFiles(paths, read.tokenize, errors.value, lines=kind, as_is=as_is)
     some = scores.first_words(sentences, first_words)
     if per_sentence:
         for found in scores.evaluate(checkpoint, some, source, read.max_words):

@@ -11,10 +11,13 @@ import typer
 from typer.core import TyperGroup
 
 from elmore.cli.options import (
+    AsIs,
     BadBytes,
+    Corpus,
     Device,
     Errors,
     IndexFolder,
+    LinesAre,
     Lowercase,
     Model,
     OptionsFile,
@@ -22,12 +25,11 @@ from elmore.cli.options import (
     Precision,
     Quiet,
     RunPrecision,
-    TokenizeLines,
+    Tokenize,
     VectorPrecision,
 )
 from elmore.cli.progress import Bar
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.files.text_file import STDIN
 
 if TYPE_CHECKING:
     from elmore.search.corpus_embedding import BuildProgress
@@ -56,9 +58,7 @@ index = typer.Typer(
 )
 def build(
     context: typer.Context,
-    corpus: Annotated[
-        list[Path], typer.Argument(help="One sentence per line; .gz, .xz, .zst too.")
-    ],
+    corpus: Corpus,
     model: Model,
     output: Annotated[Path, typer.Option(help="A new folder, or one to continue.")],
     options: OptionsFile = None,
@@ -80,20 +80,25 @@ def build(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing index when the new one is ready.")
     ] = False,
-    tokenize: TokenizeLines = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
     precision: RunPrecision = Precision.FLOAT32,
     quiet: Quiet = False,
 ) -> None:
     """Index the uses of the words of a corpus. If stopped, run it again to continue."""
-    _check(context, corpus, add=add, force=force)
+    _check(context, add=add, force=force)
     from elmore.embedder import Embedder
     from elmore.files.sentence_files import SentenceFiles
+    from elmore.files.text_file import find_files
     from elmore.search.index import Index
     from elmore.search.manifest import ModelSource
     from elmore.search.replace import replace, restore
 
+    kind = "auto" if lines is None else lines.value
+    sentences = SentenceFiles(find_files(corpus), tokenize, errors.value, lines=kind, as_is=as_is)
     restore(output)
     if add:
         _check_complete(output)
@@ -105,7 +110,6 @@ def build(
         pieces=pieces,
         lowercase=lowercase,
     )
-    sentences = SentenceFiles(corpus, tokenize, errors.value)
     last: list[BuildProgress] = []
 
     def make(target: Path) -> None:
@@ -173,7 +177,7 @@ def compact(folder: IndexFolder, quiet: Quiet = False) -> None:
         _report(found, [])
 
 
-def _check(context: typer.Context, corpus: list[Path], *, add: bool, force: bool) -> None:
+def _check(context: typer.Context, *, add: bool, force: bool) -> None:
     """Errors that can be found before the model is loaded."""
     if add and force:
         raise ConfigError("--add keeps the index and --force replaces it; give one of them.")
@@ -181,11 +185,6 @@ def _check(context: typer.Context, corpus: list[Path], *, add: bool, force: bool
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise ConfigError(f"--{name} cannot be given with --add: the index has its own.")
-    for path in corpus:
-        if str(path) == STDIN:
-            raise InputError("The corpus is read twice; give files, not -.")
-        if not path.is_file():
-            raise InputError(f"{path}: no such file.")
 
 
 def _check_complete(output: Path) -> None:

@@ -2,13 +2,15 @@
 in one line. Nothing here imports torch; each verb does when it runs.
 """
 
+import codecs
+import json
 import os
 import signal
 import sys
 import traceback
+import warnings
 from contextlib import suppress
-from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,10 +28,11 @@ from elmore.cli.senses import senses
 from elmore.cli.serve import serve
 from elmore.cli.store import store
 from elmore.cli.task import task
-from elmore.errors import ElmoreError
+from elmore.errors import ElmoreError, ElmoreWarning
 
 DEBUG = "--debug"
 FAILED = 2
+_ESCAPE = "elmore-escape"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 for verb in (
@@ -76,7 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = [argument for argument in given if argument != DEBUG]
     _prepare_streams()
     try:
-        code = _run(given or ["--help"])
+        with warnings.catch_warnings():
+            warnings.showwarning = _Warned(warnings.showwarning)
+            code = _run(given or ["--help"])
         sys.stdout.flush()
         return code
     except (Exception, KeyboardInterrupt) as error:
@@ -86,7 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """A stream that is closed leads nowhere; characters that one cannot show are escaped."""
+    """A stream that is closed leads nowhere (`embed` to standard output says so). Characters that
+    a terminal or a pipe cannot show are written as JSON writes them, \\u82f9."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -95,8 +101,8 @@ def _prepare_streams() -> None:
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=_ESCAPE)
 
 
 def _discard_output() -> None:
@@ -105,6 +111,31 @@ def _discard_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPE, _escaped)
+
+
+class _Warned:
+    """Shows elmore's own warnings in one line, each once; under torchrun one process speaks."""
+
+    def __init__(self, others: Any):
+        self._others, self._seen = others, set[str]()
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    ) -> None:
+        line = " ".join(str(message).split())
+        if not issubclass(category, ElmoreWarning):
+            self._others(message, category, *where, **more)
+        elif line not in self._seen and os.environ.get("RANK", "0") == "0":
+            self._seen.add(line)
+            print(f"elmore: warning: {line}", file=sys.stderr, flush=True)
 
 
 def _run(arguments: list[str]) -> int:

@@ -14,6 +14,15 @@ class Errors(StrEnum):
     REPLACE = "replace"
 
 
+class LineKind(StrEnum):
+    """What a line of raw text is."""
+
+    AUTO = "auto"
+    SENTENCE = "sentence"
+    PARAGRAPH = "paragraph"
+    WRAPPED = "wrapped"
+
+
 class Precision(StrEnum):
     """The weights of an LSTM while it runs."""
 
@@ -38,13 +47,19 @@ class VectorPrecision(StrEnum):
 
 # Text
 SentenceFile = Annotated[
-    str, typer.Argument(help="One sentence per line (.gz, .xz, .zst too); - reads stdin.")
+    str, typer.Argument(help="One sentence per line (.gz, .xz, .zst too); a glob; - reads stdin.")
 ]
-TokenizeLines = Annotated[
-    bool, typer.Option("--tokenize", help="Lines are raw text: split each line into words.")
+Corpus = Annotated[
+    list[str], typer.Argument(help="Files or globs, one sentence per line; .gz, .xz, .zst too.")
 ]
-TokenizeText = Annotated[
-    bool, typer.Option("--tokenize", help="Lines are raw text: split it into sentences and words.")
+Tokenize = Annotated[
+    bool, typer.Option("--tokenize", help="The text is raw: split it into sentences and words.")
+]
+LinesAre = Annotated[
+    LineKind | None, typer.Option("--lines", help="With --tokenize: what a line of the text is.")
+]
+AsIs = Annotated[
+    bool, typer.Option("--as-is", help="Split at spaces, even if it looks like raw text.")
 ]
 BadBytes = Annotated[Errors, typer.Option("--errors", help="For bytes that are not UTF-8.")]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import Errors, Quiet, Settings, TokenizeText
+from elmore.cli.options import AsIs, Corpus, Errors, LinesAre, Quiet, Settings, Tokenize
 from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    corpus: Annotated[
-        list[str], typer.Argument(help="Files or globs, one sentence per line; .gz, .xz, .zst too.")
-    ],
+    corpus: Corpus,
     output: Annotated[
         Path, typer.Option(help="The folder of the run; it can be loaded as a model at any time.")
     ],
@@ -37,7 +35,9 @@ def pretrain(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --output.")] = False,
     settings: Settings = None,
-    tokenize: TokenizeText = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: Annotated[
         Errors | None, typer.Option(help="For bytes that are not UTF-8; default: the recipe's.")
     ] = None,
@@ -54,6 +54,8 @@ def pretrain(
     changes = list(settings or [])
     changes += [] if errors is None else [f'reading.errors="{errors.value}"']
     changes += ["reading.tokenize=true"] if tokenize else []
+    changes += [] if lines is None else [f'reading.lines="{lines.value}"']
+    changes += ["reading.as_is=true"] if as_is else []
     ends = {"loop.steps": steps, "epochs": epochs, "loop.minutes": minutes}
     if any(end is not None for end in ends.values()):  # one end replaces all ends of the recipe
         changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]

@@ -78,7 +78,7 @@ def counting_bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, of: bar.update(done, of, figures=f"{done:,}/{of:,}")
 
 
-def text_bytes(name: str) -> int | None:
+def text_bytes(paths: list[Path]) -> int | None:
     """The size of a text, where it can be known before reading."""
-    path = Path(name)
-    return path.stat().st_size if path.is_file() and path.suffix not in COMPRESSED else None
+    plain = all(path.is_file() and path.suffix not in COMPRESSED for path in paths)
+    return sum(path.stat().st_size for path in paths) if plain else None

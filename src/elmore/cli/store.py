@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.options import (
+    AsIs,
     BadBytes,
     Device,
     Errors,
+    LinesAre,
     Lowercase,
     Model,
     OptionsFile,
     Pieces,
     Quiet,
     SentenceFile,
-    TokenizeLines,
+    Tokenize,
     VectorPrecision,
 )
 from elmore.cli.progress import Bar, text_bytes
-from elmore.errors import ConfigError, FormatError, InputError
+from elmore.errors import ConfigError, FormatError
 from elmore.files.sentence_files import SentenceFiles
-from elmore.files.text_file import STDIN
+from elmore.files.text_file import STDIN, find_files
 
 if TYPE_CHECKING:
     from elmore.embedder import Embedder
@@ -57,7 +59,9 @@ def fill(
     ] = None,
     gamma: Annotated[float | None, typer.Option(help="The scale of the mix, 1 by default.")] = None,
     precision: Annotated[VectorPrecision | None, typer.Option(help="float32 by default.")] = None,
-    tokenize: TokenizeLines = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -66,10 +70,10 @@ def fill(
     from elmore.embedder import Embedder
     from elmore.store.store import Store
 
-    if text != STDIN and not Path(text).exists():
-        raise InputError(f"{text}: no such file.")
+    paths = find_files([text], read_once=True)
     _check_choice(folder, keep, gamma, precision)
-    sentences = SentenceFiles([text], tokenize, errors.value)
+    kind = "auto" if lines is None else lines.value
+    sentences = SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is)
     embedder = Embedder.load(
         model, options=options, device=device, pieces=pieces, lowercase=lowercase
     )
@@ -80,8 +84,8 @@ def fill(
     else:
         target = _opened(folder, embedder, keep, gamma)
     with Bar(quiet) as bar:
-        reading = _Counted(sentences)
-        report = target.fill(reading, lambda _: bar.update(reading.bytes, text_bytes(text)))
+        reading, n_bytes = _Counted(sentences), text_bytes(paths)
+        report = target.fill(reading, lambda _: bar.update(reading.bytes, n_bytes))
     if not quiet:
         speed = report.added_words / max(report.seconds, 1e-9)
         print(
@@ -188,7 +192,9 @@ def plan(
     model: Model,
     options: OptionsFile = None,
     lowercase: Lowercase = None,
-    tokenize: TokenizeLines = False,
+    tokenize: Tokenize = False,
+    lines: LinesAre = None,
+    as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
 ) -> None:
     """Show how large each choice would be, before anything is computed."""
@@ -197,8 +203,10 @@ def plan(
     from elmore.store.sizes import count, hdf5_bytes
     from elmore.store.sizes import plan as sizes
 
+    paths = find_files([text], read_once=True)
     found = load(model, options=options, words=word_options(lowercase)).model
-    counts = count(SentenceFiles([text], tokenize, errors.value))
+    kind = "auto" if lines is None else lines.value
+    counts = count(SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is))
     whole = hdf5_bytes(counts, found.n_layers, found.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")
     print(f"{counts.distinct_sentences:,} sentences, {counts.distinct_words:,} words distinct")

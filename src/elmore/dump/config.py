@@ -2,6 +2,7 @@
 a model are found here, before a model is loaded.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from elmore.embedder import BATCH_WORDS
 from elmore.embedding import is_layer_choice
 from elmore.errors import ConfigError, InputError
 from elmore.files.lock import Lock
+from elmore.files.sentence_files import Lines
 
 Format = Literal["hdf5", "npz", "jsonl"]
 
@@ -36,6 +38,9 @@ class DumpConfig(Frozen):
     use_sentence_keys: bool = False
     tokenize: bool = False
     """Lines are raw text; otherwise words are separated by white space."""
+    lines: Lines = "sentence"
+    """How the text was split, if it was by `SentenceFiles`; a resumed run must be split alike."""
+    longest: int | None = None
     resume: bool = False
     part_seconds: float = 60.0
     """How often an HDF5 run finishes a part, which is kept if the run stops."""
@@ -99,6 +104,8 @@ def check_target(target: Path, config: DumpConfig) -> None:
 def target_lock(target: Path, config: DumpConfig) -> Iterator[None]:
     """The right to write the target, which has been checked."""
     if str(target) == STDOUT:
+        if sys.__stdout__ is None:
+            raise InputError("-: standard output is closed; give the name of a file.")
         yield
         return
     if target.is_dir():

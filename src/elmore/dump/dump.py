@@ -18,6 +18,7 @@ from elmore.embedder import Embedder
 from elmore.embedding import layer_choice
 from elmore.files.atomic import atomic_file
 from elmore.files.hdf5_file import hdf5_file
+from elmore.files.sentence_files import TextSentence
 from elmore.files.stop_signals import StopSignals
 
 
@@ -47,7 +48,7 @@ class DumpReport(Tally):
 
 def dump(
     embedder: Embedder,
-    lines: Iterable[str],
+    lines: Iterable[str | TextSentence],
     target: str | Path,
     config: DumpConfig,
     *,

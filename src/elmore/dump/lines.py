@@ -6,19 +6,24 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from elmore.dump.config import DumpConfig
 from elmore.embedder import Embedder
 from elmore.embedding import Embedding, Sentence, Vectors, layer_choice
 from elmore.errors import InputError
-from elmore.files.sentence_files import line_words
+from elmore.files.sentence_files import TextSentence, line_words
 from elmore.text.batching import windows as grouped
 
 MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory than the model
 
 
-Line = tuple[int, str]
-"""The index of a line, and its sentence."""
+class Line(NamedTuple):
+    """The index of a line, its sentence, and its words if they are known."""
+
+    index: int
+    sentence: str
+    words: list[str] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +48,9 @@ class Window:
 class LineReader:
     """Reads the input, counts it and hashes it, at most one window ahead of its vectors."""
 
-    def __init__(self, lines: Iterable[str]):
+    def __init__(self, lines: Iterable[str | TextSentence]):
         self._lines = iter(lines)
+        self._words: list[str] | None = None
         self._digest = hashlib.sha256()
         self.lines = 0
         self.bytes = 0
@@ -56,17 +62,19 @@ class LineReader:
     def read(self) -> str | None:
         """The next line, None at the end."""
         try:
-            line = next(self._lines, None)
+            found = next(self._lines, None)
         except OSError as error:
             reason = error.strerror or error
             raise InputError(
                 f"The input cannot be read after line {self.lines} ({reason})."
             ) from None
-        if line is not None:
-            self.lines += 1
-            raw = self._encoded(line)
-            self._digest.update(raw)
-            self.bytes += len(raw)
+        if found is None:
+            return None
+        line, self._words = (found, None) if isinstance(found, str) else found
+        self.lines += 1
+        raw = self._encoded(line)
+        self._digest.update(raw)
+        self.bytes += len(raw)
         return line
 
     def _encoded(self, line: str) -> bytes:
@@ -80,7 +88,7 @@ class LineReader:
 
     def rest(self) -> Iterator[Line]:
         while (line := self.read()) is not None:
-            yield self.lines - 1, line.strip()
+            yield Line(self.lines - 1, line.strip(), self._words)
 
 
 def embedded(embedder: Embedder, reader: LineReader, config: DumpConfig) -> Iterator[Window]:
@@ -88,7 +96,7 @@ def embedded(embedder: Embedder, reader: LineReader, config: DumpConfig) -> Iter
     of a window: resumed runs compute the same batches."""
     choice = layer_choice(config.layers, embedder.n_layers)
     items: list[Item] = []
-    for (index, sentence), embedding in _embeddings(embedder, reader.rest(), config):
+    for (index, sentence, _), embedding in _embeddings(embedder, reader.rest(), config):
         vectors = choice.select(embedding.layers)  # (K, n, D)
         if config.is_one_layer:
             vectors = vectors[0]
@@ -102,7 +110,9 @@ def _embeddings(
     embedder: Embedder, lines: Iterator[Line], config: DumpConfig
 ) -> Iterator[tuple[Line, Embedding]]:
     def words(line: Line) -> Sentence:
-        return line_words(line[1], tokenize=config.tokenize)
+        if line.words is not None:
+            return line.words
+        return line_words(line.sentence, tokenize=config.tokenize)
 
     if not config.stateful:
         yield from embedder.stream(lines, key=words, batch_words=config.batch_words)

@@ -20,6 +20,7 @@ from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file, sweep, write_text, writing
 from elmore.files.hdf5_file import hdf5_file
+from elmore.files.sentence_files import Lines
 from elmore.files.stop_signals import StopSignals
 
 RUN = "run.json"
@@ -37,6 +38,8 @@ class RunSettings(Frozen):
     forget_sentences: bool
     use_sentence_keys: bool
     tokenize: bool
+    lines: Lines = "sentence"
+    longest: int | None = None
 
     @classmethod
     def of(cls, embedder: Embedder, config: DumpConfig) -> "RunSettings":
@@ -45,6 +48,14 @@ class RunSettings(Frozen):
             precision=embedder.precision,
             **config.model_dump(include=set(cls.model_fields) - {"fingerprint", "precision"}),
         )
+
+
+def started_with(target: Path) -> RunSettings | None:
+    """The settings of an unfinished or finished run that is to be resumed, if there is one."""
+    if target.is_file():
+        return _read_record(target).run
+    file = partial_folder(target) / RUN
+    return _read_run(file) if file.exists() else None
 
 
 class PartRecord(Frozen):

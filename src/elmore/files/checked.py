@@ -9,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from elmore.errors import FormatError
 from elmore.files.atomic import write_text
-from elmore.small_files import open_regular
+from elmore.small_files import read_small
 
 _CHECKSUM = "checksum"
-_MAX_BYTES = 1 << 28  # a cut file is a damaged one
+_MAX_BYTES = 1 << 28
 _Manifest = TypeVar("_Manifest", bound=BaseModel)
 
 
@@ -35,12 +35,11 @@ def read_checked(
     with this file is, and `remedy` says what to do if the file is damaged."""
     damaged = FormatError(f"{path}: damaged, its checksum does not match; {remedy}.")
     try:
-        with open_regular(path) as file:
-            whole: Any = json.loads(file.read(_MAX_BYTES))
-    except FileNotFoundError:
+        whole: Any = json.loads(read_small(path, _MAX_BYTES))
+    except FormatError:
+        if path.is_symlink() or path.exists():
+            raise
         raise FormatError(f"{path.parent}: not {called}, it has no {path.name}.") from None
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
     except (ValueError, RecursionError):
         raise damaged from None
     if not isinstance(whole, dict) or not isinstance(whole.get("version"), int):

@@ -27,11 +27,16 @@ with suppress(ImportError):
     _DAMAGE += (ZstdError,)
 
 
-def find_files(patterns: Iterable[str | Path]) -> list[Path]:
-    """The files of each pattern, sorted; a pattern without files is an error."""
+def find_files(patterns: Iterable[str | Path], *, read_once: bool = False) -> list[Path]:
+    """The files of each pattern, sorted; a pattern without files is an error. What is read only
+    once may also be a pipe, and `-` is standard input."""
     found: dict[Path, Path] = {}
     for pattern in patterns:
-        paths = [Path(pattern)] if Path(pattern).is_file() else _globbed(Path(pattern))
+        path = Path(pattern)
+        if str(pattern) == STDIN and not read_once:
+            raise InputError("The text is read more than once; give files, not - (stdin).")
+        named = path.exists() and not path.is_dir() if read_once else path.is_file()
+        paths = [path] if named or str(pattern) == STDIN else _globbed(path)
         if not paths:
             raise InputError(f"{pattern}: no such file; expected text, .gz, .xz or .zst files.")
         for path in paths:
@@ -92,6 +97,8 @@ def _decode(line: bytes, path: str | Path, number: int, errors: Errors) -> str:
 @contextmanager
 def _open(path: str | Path) -> Iterator[IO[bytes]]:
     if str(path) == STDIN:
+        if sys.stdin is None:
+            raise InputError("-: standard input is closed; give a file, or pipe text into it.")
         yield sys.stdin.buffer
         return
     path = Path(path)

@@ -145,6 +145,16 @@ class Run(Frozen):
     notes: tuple[str, ...] = ()
     """What should be known about the run, from before its first step."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_as_it_was_started(cls, values: Any) -> Any:
+        """Runs older than these settings neither joined wrapped lines nor cut long sentences."""
+        match values:
+            case {"config": {"reading": {**reading} as old}} if "lines" not in reading:
+                new = {**old, "lines": "paragraph", "longest": None}
+                return {**values, "config": {**values["config"], "reading": new}}
+        return values
+
 
 def bilm_config(of: Asked | Run) -> PretrainConfig:
     """The config of a biLM's run."""

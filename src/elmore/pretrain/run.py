@@ -19,7 +19,7 @@ from elmore.files.lock import LOCK, Lock
 from elmore.files.text_file import find_files
 from elmore.pretrain.config import RUN_VERSION, AnyConfig, Asked, Run
 from elmore.pretrain.objectives import bilm, masked
-from elmore.pretrain.sentences import Counting, Counts, count_words
+from elmore.pretrain.sentences import Counting, Counts, ReadingConfig, count_words
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
 from elmore.train.run_folder import Report, RunFolder, checkpoints
 from elmore.train.world import World
@@ -218,6 +218,9 @@ def _with_new_end(run: Run, config: AnyConfig, output: Path) -> Run:
     old, new = run.config.model_dump(), config.model_dump()
     free = {"steps", "minutes", "patience"}
     free |= {"log_steps", "checkpoint_minutes", "valid_steps", "keep"}
+    for name, field in ReadingConfig.model_fields.items():
+        if name in ("lines", "longest", "as_is") and new["reading"][name] == field.default:
+            new["reading"][name] = old["reading"][name]  # not asked for: the run's own
     for values in (old, new):
         values.pop("epochs")
         values["loop"] = {k: v for k, v in values["loop"].items() if k not in free}
@@ -227,7 +230,8 @@ def _with_new_end(run: Run, config: AnyConfig, output: Path) -> Run:
             f"{output / RUN}: {name} differs from what is asked for now; a run is resumed with "
             "the config it was started with (only its length may change)."
         )
-    return run.model_copy(update={"config": config})
+    reading = run.config.reading
+    return run.model_copy(update={"config": config.model_copy(update={"reading": reading})})
 
 
 def _first_difference(old: Any, new: Any, path: str = "") -> str:

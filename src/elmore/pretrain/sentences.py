@@ -5,9 +5,8 @@ have been handed out; going there rereads these few. `count_words` reads them on
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,8 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.errors import InputError
-from elmore.files.sentence_files import SentenceFiles
+from elmore.files.sentence_files import LONGEST, Lines, SentenceFiles
 from elmore.files.text_file import Errors
-from elmore.text.tokenize import has_unspaced
 
 Words = list[str]
 Block = list[Words]
@@ -31,6 +29,12 @@ class ReadingConfig(Frozen):
 
     tokenize: bool = False
     """Lines are raw text, to be split into sentences and words; else one sentence per line."""
+    lines: Lines = "auto"
+    """With `tokenize`: what a line is."""
+    longest: int | None = Field(default=LONGEST, ge=1)
+    """Words of a sentence; longer ones are cut."""
+    as_is: bool = False
+    """Do not ask whether words separated by spaces are raw text."""
     errors: Errors = "strict"
     block: int = Field(default=1, ge=1)
     """Consecutive sentences that stay together in the order of the text."""
@@ -49,14 +53,20 @@ class Position:
     block: int = 0
 
 
-def read_sentences(path: Path, config: ReadingConfig) -> Iterator[Words]:
-    """The sentences of one file; blank lines are skipped."""
-    return iter(SentenceFiles([path], config.tokenize, config.errors, split_lines=True))
+def read_sentences(path: Path, config: ReadingConfig, *, check: bool = False) -> Iterator[Words]:
+    """The sentences of one file; blank lines are skipped. `check` refuses raw text."""
+    as_is = config.as_is or not check
+    files = SentenceFiles(
+        [path], config.tokenize, config.errors, config.lines, as_is, longest=config.longest
+    )
+    return iter(files)
 
 
 def read_documents(path: Path, config: ReadingConfig) -> Iterator[Words | None]:
     """The same, with None for a blank line, which ends a document."""
-    files = SentenceFiles([path], config.tokenize, config.errors, split_lines=True, keep_blank=True)
+    files = SentenceFiles(
+        [path], config.tokenize, config.errors, config.lines, True, True, config.longest
+    )
     return (words or None for words in files)
 
 
@@ -74,7 +84,7 @@ def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | 
     counts: Counter[str] = Counter()
     n_sentences = n_words = 0
     for path in files:
-        for words in read_sentences(path, reading):
+        for words in read_sentences(path, reading, check=True):
             counts.update(words)
             n_sentences, n_words = n_sentences + 1, n_words + len(words)
             if counting is not None and n_sentences % 10_000 == 0:
@@ -84,18 +94,7 @@ def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | 
     if not n_sentences:
         names = ", ".join(str(path) for path in files[:3])
         raise InputError(f"{names}: no sentence found; expected one per line.")
-    if n_words < 2 * n_sentences and _unspaced(counts):
-        raise InputError(
-            f"{files[0]}: text without spaces, of which {n_words:,} words in {n_sentences:,} lines "
-            "would be made; split it into words, or add --tokenize (for Chinese: extra zh)."
-        )
     return Counts(counts, n_sentences, n_words)
-
-
-def _unspaced(counts: Iterable[str]) -> bool:
-    """Most words have a character of a script that is written without spaces, and more."""
-    words = list(islice(counts, 1000))
-    return 2 * sum(len(word) > 4 and has_unspaced(word) for word in words) > len(words)
 
 
 class SentenceStream:

@@ -102,6 +102,11 @@ class BlockFile:
         self._unread = bytearray(b"\x01") * (0 if sums is None else len(sums))
         self._view = memoryview(self.data)
 
+    @property
+    def is_read(self) -> bool:
+        """Every block has been compared, or there are no checksums."""
+        return self._unread.find(1) < 0
+
     def check(self, begin: int, end: int) -> None:
         """Compare the blocks of these bytes that have not been read before."""
         last = -(-end // BLOCK)
@@ -133,6 +138,12 @@ class Column:
 
     def __getitem__(self, rows: Rows) -> NDArray[Any]:
         """Some rows, (m,) or (m, W), not copied if they are a slice."""
+        if not self._file.is_read:
+            self._check(rows)
+        found: NDArray[Any] = self._numbers[rows]
+        return found
+
+    def _check(self, rows: Rows) -> None:
         match rows:
             case slice():
                 begin, end, _ = rows.indices(len(self))
@@ -143,4 +154,3 @@ class Column:
                 for block in np.unique(rows * self._row_bytes // BLOCK).tolist():
                     begin = block * BLOCK  # a row may end in the next block
                     self._file.check(begin, begin + BLOCK + self._row_bytes - 1)
-        return self._numbers[rows]

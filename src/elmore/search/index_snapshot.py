@@ -129,7 +129,7 @@ class IndexSnapshot:
         seen = set(passed)
         for hit in hits:
             segment = self.segments[hit.segment]
-            packed = segment.packed(int(segment.sentences_of(hit.row)))
+            packed = segment.packed(int(segment.uses[hit.row][0]))
             if packed in seen:
                 continue
             if distinct:

@@ -260,12 +260,14 @@ class Segment:
         return Stored(np.stack([part[rows] for part in self.values]), scales)
 
     def packed(self, sentence: int) -> bytes:
+        if not 0 <= sentence < self.state.sentences:
+            raise self._damaged(USES, "it names sentences that do not exist")
         return self._text.read(int(self._offsets[sentence]), int(self._offsets[sentence + 1]))
 
     def use(self, row: int) -> tuple[tuple[str, ...], int]:
         """The sentence of a use, and its position there."""
-        words = self._unpacked(SENTENCES, self.packed(int(self.sentences_of(row))))
-        position = int(self.uses[row][1])
+        sentence, position = self.uses[row].tolist()
+        words = self._unpacked(SENTENCES, self.packed(sentence))
         if not 0 <= position < len(words):
             raise self._damaged(USES, "it names words that do not exist")
         return tuple(words), position

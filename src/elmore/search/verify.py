@@ -99,5 +99,8 @@ class _Verifying:
             self.bytes += len(data)
 
     def _tell(self, error: FormatError | FileNotFoundError) -> None:
-        missing = isinstance(error, FileNotFoundError)
-        self.damages.append(f"{error.filename}: missing" if missing else str(error))
+        match error:
+            case FileNotFoundError(filename=name):
+                self.damages.append(f"{name}: missing")
+            case _:
+                self.damages.append(str(error))

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
+from elmore.small_files import read_small
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Labels
 
@@ -28,7 +29,6 @@ T = TypeVar("T")
 CONFIG, BEST, CHECKPOINTS = "config.json", "best", "checkpoints"
 MODEL, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
 FORMAT, VERSION = "elmore task", 2
-_MOST_BYTES = 1 << 28  # of a JSON file; it has the words of the training set
 
 # What tensors were called in folders of version 1.
 RENAMED = {".elmo.bilm.": ".trainable.model.", "encoder.parts.": "encoder.sources."}
@@ -80,7 +80,7 @@ def read_saved(folder: Path) -> SavedTask:
     path = folder / CONFIG
     if not path.is_file():
         raise FormatError(f"{path}: no such file; expected a folder that a training has made.")
-    saved = load_json(small(path), SavedTask)
+    saved = load_json(path, SavedTask)
     if (saved.format, saved.version) != (FORMAT, VERSION):
         raise FormatError(
             f"{path}: format {saved.format!r} version {saved.version}; this elmore reads "
@@ -90,20 +90,11 @@ def read_saved(folder: Path) -> SavedTask:
 
 
 def read_record(epoch: Path) -> EpochRecord:
-    record = load_json(small(epoch / PROGRESS), EpochRecord)
+    record = load_json(epoch / PROGRESS, EpochRecord)
     named = epoch_folder(epoch.parent.parent, record.epoch) == epoch
     if not named or not record.figures or not 1 <= record.best_epoch <= record.epoch:
         raise FormatError(f"{epoch / PROGRESS}: not the record of an epoch; remove {epoch}.")
     return record
-
-
-def small(path: Path) -> Path:
-    """A file that may be read at once: a link to a device, for instance, has no end."""
-    if path.exists() and not path.is_file():
-        raise FormatError(f"{path}: not a file.")
-    if path.exists() and path.stat().st_size > _MOST_BYTES:
-        raise FormatError(f"{path}: over {_MOST_BYTES:,} bytes; expected a small JSON file.")
-    return path
 
 
 def epochs(folder: Path) -> list[Path]:
@@ -116,7 +107,7 @@ def best_epoch(folder: Path) -> Path:
     best = folder / BEST
     if not best.is_file():
         raise FormatError(f"{folder}: no epoch is finished yet; train it first.")
-    name = small(best).read_bytes().decode("utf-8", "replace").strip()
+    name = read_small(best).decode("utf-8", "replace").strip()
     if name not in {path.name for path in epochs(folder)}:
         raise FormatError(f"{best}: names {name[:40]!r}, which is no epoch of this run.")
     return folder / CHECKPOINTS / name
@@ -129,7 +120,7 @@ def epoch_folder(folder: Path, epoch: int) -> Path:
 def digests(epoch: Path) -> dict[str, str]:
     """Of the files with weights."""
     found = {}
-    for path in sorted(epoch.glob("*.safetensors")):
+    for path in filter(Path.is_file, sorted(epoch.glob("*.safetensors"))):
         with path.open("rb") as file:
             found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found

@@ -45,7 +45,7 @@ class Labels(State):
     """The labels of the training examples in a fixed order; a task without labels has none."""
 
     kind: Literal["labels"] = "labels"
-    labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=10_000)
+    labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=5_000)
 
     def unseen(self, later: Self) -> tuple[str, ...]:
         unseen = [label for label in later.labels if label not in self.labels]

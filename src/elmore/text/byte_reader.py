@@ -38,6 +38,9 @@ class ByteReader(Speller):
     def cuts(self, word: str) -> bool:
         return len(word.encode("utf-8", "ignore")) > self.max_characters - 2
 
+    def unreadable(self, word: str) -> bool:
+        return False
+
     def files(self) -> dict[str, bytes]:
         return {}
 

@@ -48,6 +48,11 @@ class DictionaryReader(Speller):
     def cuts(self, word: str) -> bool:
         return word not in _MARKS and len(word) > self.max_characters - 2
 
+    def unreadable(self, word: str) -> bool:
+        if self.words is not None and word in self.words:
+            return False
+        return word not in _MARKS and self.characters.keys().isdisjoint(word)
+
     def files(self) -> dict[str, bytes]:
         tables = {CHARACTERS: self.characters, WORDS: self.words}
         return {

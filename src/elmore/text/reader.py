@@ -43,6 +43,9 @@ class Reader(Protocol):
     def cuts(self, word: str) -> bool:
         """Whether the word is too long to be read to its end."""
 
+    def unreadable(self, word: str) -> bool:
+        """Whether nothing of the word is known, so that it looks like any other such word."""
+
     def files(self) -> dict[str, bytes]:
         """Saved beside the weights, and part of the fingerprint."""
 

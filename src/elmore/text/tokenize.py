@@ -6,11 +6,11 @@ of it, and only white space is dropped. Time is linear in the length of any text
 import re
 import unicodedata
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
-from elmore.errors import InputError
+from elmore.errors import ElmoreWarning
 
 # Abbreviations that a name or a number follows: a period after them never ends a sentence.
 TITLES = frozenset(
@@ -164,13 +164,9 @@ def _is_initial(text: str, letter: str, end: int, before: list[tuple[int, int]])
     return letter != "I" and word[0].isalpha() and word not in STARTERS
 
 
-class _Segmenter(Protocol):
-    def lcut(self, sentence: str) -> list[str]: ...
-
-
 def _segment(match: re.Match[str]) -> list[tuple[int, int]]:
     spans, start = [], match.start()
-    for word in _segmenter().lcut(match["han"]):
+    for word in _segmenter()(match["han"]):
         spans.append((start, start + len(word)))
         start += len(word)
     assert start == match.end("han"), "jieba must keep every character"
@@ -179,8 +175,9 @@ def _segment(match: re.Match[str]) -> list[tuple[int, int]]:
 
 
 @cache
-def _segmenter() -> _Segmenter:
-    """jieba with its own dictionary, read straight from the package.
+def _segmenter() -> Callable[[str], list[str]]:
+    """jieba with its own dictionary, read straight from the package; without it, one character is
+    one word.
 
     Its usual start would log to stderr, and read and write a cache in the temporary folder,
     which may be another user's or read-only. This way takes a second, once, and does neither.
@@ -190,15 +187,18 @@ def _segmenter() -> _Segmenter:
             warnings.simplefilter("ignore")  # its old string escapes, and pkg_resources
             import jieba
     except ImportError:
-        raise InputError(
-            "The text has Chinese characters, and splitting them into words needs jieba, which is "
-            "not installed: pip install 'elmore[zh]', or give lists of words."
-        ) from None
+        warnings.warn(
+            "The text has Chinese characters, and jieba, which finds the words, is not installed: "
+            "each character becomes a word; for words: pip install 'elmore[zh]'.",
+            ElmoreWarning,
+            stacklevel=2,
+        )
+        return list
     segmenter = jieba.Tokenizer()
     segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
     segmenter.initialized = True
-    ready: _Segmenter = segmenter
-    return ready
+    cut: Callable[[str], list[str]] = segmenter.lcut
+    return cut
 
 
 def _marks() -> str:

@@ -83,6 +83,9 @@ class WordReader(Speller):
     def cuts(self, word: str) -> bool:
         return False
 
+    def unreadable(self, word: str) -> bool:
+        return word not in self.vocabulary
+
     def files(self) -> dict[str, bytes]:
         return {VOCABULARY: "".join(self.vocabulary.lines()).encode()}
 

@@ -11,7 +11,7 @@ import pytest
 from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, ElmoreError, InputError
-from elmore.files.lock import Lock
+from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
 from elmore.tasks.compare import compare as module
 from elmore.tasks.compare.compare import CompareProgress, compare
@@ -208,9 +208,15 @@ def test_a_training_that_another_process_has_is_left_to_it(data: Path, fits: Cal
     (result,) = (data / "out" / "results").glob("none*")
     result.unlink()
     lock = Lock(data / "out" / "work" / result.stem)
-    asked = fits().asked
-    report = compare(config(data, seeds=1), data / "out")
+    asked, asked_for = fits().asked, config(data, seeds=1)
+    refused(BusyError, r"process \d+ on .* \(since .*\)", lambda: compare(asked_for, data / "out"))
     assert asked == []
+    again = json.loads((data / "out" / "comparison.json").read_text())
+    assert len(again["rows"]) == 2  # as it was
+    for name in (data / "out" / "results").glob("glove*"):
+        name.unlink()
+    report = compare(asked_for, data / "out")  # there is something to do: it is done
+    assert len(asked) == 1
     assert len(report.rows) == 1
     assert "1 of 2 trainings are not finished" in report.notes[0]
     lock.release()

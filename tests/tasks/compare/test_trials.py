@@ -1,12 +1,21 @@
 """Outcomes on disk, and what several of them come to."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from elmore.errors import FormatError
 from elmore.tasks.compare.report import summarize
-from elmore.tasks.compare.trials import labels, names_in, read_outcome, write_outcome
+from elmore.tasks.compare.trials import (
+    TrialFiles,
+    claim_folder,
+    labels,
+    names_in,
+    read_outcome,
+    read_outcomes,
+    write_outcome,
+)
 from tests.tasks.compare.outcomes import ELMO, GLOVE, MIX, done, failed
 
 
@@ -15,6 +24,42 @@ def test_an_outcome_comes_back_from_disk_as_it_was(outcome, tmp_path: Path):
     write_outcome(outcome, tmp_path / "x.json")
     assert read_outcome(tmp_path / "x.json") == outcome
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"scores": {}},
+        {"scores": {"F1": 1e300}},
+        {"scores": {"F2": 80.0}},
+        {"examples": 0},
+        {"mixes": [{**MIX.model_dump(), "weights": [0.5, 0.5]}]},
+        {"trial": {"encoder": "none", "fraction": 1.0, "seed": 7}},
+        {"trial": {"encoder": "none", "fraction": -1.0, "seed": 2}},
+    ],
+)
+def test_a_folder_with_a_damaged_result_is_one_line(damage: dict[str, object], tmp_path: Path):
+    (tmp_path / "results").mkdir()
+    for seed in (1, 2):
+        outcome = done("none", 80.0, seed=seed, mixes=[MIX])
+        write_outcome(outcome, TrialFiles(tmp_path, outcome.trial).result)
+    assert len(list(read_outcomes(tmp_path))) == 2
+    path = TrialFiles(tmp_path, outcome.trial).result
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    with pytest.raises(FormatError) as caught:
+        list(read_outcomes(tmp_path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_results_linked_to_a_device_are_one_line(tmp_path: Path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "x.json").symlink_to("/dev/zero")
+    with pytest.raises(FormatError, match=r"x\.json"):
+        list(read_outcomes(tmp_path))
+    (tmp_path / "settings.json").symlink_to("/dev/zero")
+    with pytest.raises(FormatError, match=r"settings\.json"):
+        claim_folder({}, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"kind": "done"}', '{"kind": "maybe"}'])

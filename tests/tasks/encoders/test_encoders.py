@@ -8,6 +8,7 @@ import torch
 
 from elmore.elmo import Elmo
 from elmore.embedder import Embedder
+from elmore.embedding import Embedding
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.store.store import Store
@@ -31,6 +32,27 @@ def build(source: str, *, cache: Path | None = None, **changes: object) -> Encod
     torch.manual_seed(0)
     config = EncoderConfig.model_validate({"source": source, "own": OWN, **changes})
     return build_encoder(config, ["We", "met"], cache=cache).eval()
+
+
+def test_a_model_that_has_one_vector_for_most_words_is_told(tiny_model: Path):
+    class Blind:
+        """Reads every word as the same one."""
+
+        n_layers, dim, fingerprint, reader = 3, 8, "blind", None
+
+        def __init__(self, embedder: Embedder):
+            self.embedder, self.model = embedder, embedder.model
+
+        def embed(self, sentences: list[list[str]]) -> list[Embedding]:
+            return self.embedder.embed([["one"] for _ in sentences])
+
+    embedder = Embedder.load(str(tiny_model))
+    words = [f"word{i}" for i in range(40)]
+    for source, told in ((embedder, 0), (Blind(embedder), 1)):
+        layers = FrozenLayers("x", "input", LayersInMemory(embedder), source, l2=0.0)  # type: ignore[arg-type]
+        notes = layers.unread(words)
+        assert len(notes) == told
+        assert all("x has one vector for 40 of 40 different words" in note for note in notes)
 
 
 def test_rare_words_share_the_vector_of_unknown_words():

@@ -1,23 +1,25 @@
 """Encoders compared on one task: every encoder, training size and seed is trained once.
 
 A finished training is never repeated; a failed one is noted, and the others go on. Several
-processes may work on one folder: each takes a training that no other has.
+processes may work on one folder: each takes a training that no other has, and one that finds
+nothing to do because the others have it all says who they are.
 """
 
 import shutil
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from elmore.errors import ConfigError
-from elmore.files.atomic import write_text
+from elmore.files.atomic import sweep, write_text
 from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
 from elmore.tasks.compare.page import page
 from elmore.tasks.compare.report import Report, summarize
 from elmore.tasks.compare.trials import (
+    RESULTS,
     CompareConfig,
     Done,
     Failed,
@@ -35,7 +37,7 @@ from elmore.tasks.compare.trials import (
 from elmore.tasks.encoded import Input
 from elmore.tasks.encoders.encoder import STORE, build_encoder
 from elmore.tasks.encoders.layer_sources import LayersInStore
-from elmore.tasks.fit import EpochReport, fit
+from elmore.tasks.fit import EpochReport, fit, overlap
 from elmore.tasks.task import Corpus, all_inputs
 
 CACHE = "cache"
@@ -74,9 +76,15 @@ def compare(
         _check_stores(encoder, all_inputs(task, examples))
     claim_folder(settings, output)
     cache.mkdir(parents=True, exist_ok=True)
+    for folder in (output, output / RESULTS):
+        sweep(folder)
     trials = config.trials()
-    for number, trial in enumerate(trials, start=1):
+    busy = [
         run.take(CompareProgress(trial, number, len(trials)))
+        for number, trial in enumerate(trials, start=1)
+    ]
+    if (others := [found for found in busy if found is not None]) and not run.did:
+        raise others[0]
     return run.report()
 
 
@@ -92,22 +100,22 @@ class _Run:
     output: Path
     cache: Path
     tell: Tell
+    did: list[Trial] = field(default_factory=list)
 
-    def take(self, at: CompareProgress) -> None:
-        """Do a training unless it is finished, or another process has it."""
+    def take(self, at: CompareProgress) -> BusyError | None:
+        """Do a training unless it is finished, or another process has it: that one is named."""
         files = TrialFiles(self.output, at.trial)
         if files.finished():
-            return
+            return None
         files.work.mkdir(parents=True, exist_ok=True)
         try:
-            lock = Lock(files.work)
-        except BusyError:
-            return
-        try:
-            if not files.finished():  # it may just have been
-                self._do(files, at)
-        finally:
-            lock.release()
+            with Lock(files.work):
+                if not files.finished():  # it may just have been
+                    self.did.append(at.trial)
+                    self._do(files, at)
+        except BusyError as error:
+            return error
+        return None
 
     def _do(self, files: TrialFiles, at: CompareProgress) -> None:
         outcome: Done | Failed
@@ -171,6 +179,9 @@ class _Run:
         for name, path in self.config.files.items():
             for note in self.data[name].notes:
                 yield f"{path.name}: {note}"
+        train, test = self.data["train"].examples, self.data["test"].examples
+        for note in overlap(self.config.fit.task, train, test):
+            yield f"{self.config.test.name}: {note}"
         for outcome in outcomes:
             fraction = outcome.trial.fraction
             of = "" if fraction == 1 else f" with {fraction:g} of the examples"

@@ -156,7 +156,7 @@ def _sizes(axis: _Axis, sizes: Sequence[int], bottom: float) -> list[str]:
 def _padded(values: Sequence[float], start: float, end: float) -> _Axis:
     """An axis with room at both ends; equal values stand in its middle."""
     low, high = min(values), max(values)
-    room = 0.08 * (high - low) or 0.5
+    room = 0.08 * (high - low) if high - low > 1e-6 else 0.5
     return _Axis(low - room, high + room, start, end)
 
 

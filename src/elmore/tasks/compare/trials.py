@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import write_text
+from elmore.small_files import read_small
 from elmore.tasks.encoders.encoder import NONE, STATIC, STORE, EncoderConfig
 from elmore.tasks.encoders.source import LearnedMix
 from elmore.tasks.recipes import FitConfig
@@ -34,7 +35,7 @@ class Trial(Frozen):
     """What is trained once: an encoder on a share of the training examples, from a seed."""
 
     encoder: str
-    fraction: float
+    fraction: float = Field(gt=0, le=1)
     seed: int
 
 
@@ -121,11 +122,13 @@ def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
 class Done(Frozen):
     """A finished training. The first score is the main one."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     kind: Literal["done"] = "done"
     trial: Trial
-    examples: int
+    examples: int = Field(ge=1)
     """Trained on."""
-    scores: dict[str, float]
+    scores: dict[str, Annotated[float, Field(ge=-1000, le=1000)]] = Field(min_length=1)
     """Of the test file."""
     notes: tuple[str, ...] = ()
     """What readers of the scores should know."""
@@ -175,7 +178,7 @@ def write_outcome(outcome: Done | Failed, path: Path) -> None:
 
 def read_outcome(path: Path) -> Done | Failed:
     try:
-        return _OUTCOME.validate_json(path.read_bytes())
+        return _OUTCOME.validate_json(read_small(path))
     except ValidationError as error:
         what = error.errors()[0]["msg"]
         raise FormatError(
@@ -184,8 +187,17 @@ def read_outcome(path: Path) -> Done | Failed:
 
 
 def read_outcomes(output: Path) -> Iterator[tuple[Path, Done | Failed]]:
+    shapes: dict[str, Any] = {}  # of what all seeds must have in common
     for path in sorted((output / RESULTS).glob("*.json")):
-        yield path, read_outcome(path)
+        outcome = read_outcome(path)
+        if TrialFiles(output, outcome.trial).result.name != path.name:
+            raise FormatError(f"{path}: has the result of another training; remove it.")
+        if outcome.kind == "done":
+            mixes = [(mix.source, mix.place, len(mix.weights)) for mix in outcome.mixes]
+            for key, shape in (("", list(outcome.scores)), (outcome.trial.encoder, mixes)):
+                if shapes.setdefault(key, shape) != shape:
+                    raise FormatError(f"{path}: its figures are not those of the other results.")
+        yield path, outcome
 
 
 def claim_folder(settings: dict[str, Any], output: Path) -> None:
@@ -193,8 +205,8 @@ def claim_folder(settings: dict[str, Any], output: Path) -> None:
     path = output / SETTINGS
     if path.exists():
         try:
-            before = json.loads(path.read_bytes())
-        except ValueError:
+            before = json.loads(read_small(path))
+        except (ValueError, RecursionError):
             raise ConfigError(
                 f"{path}: damaged; remove the folder, or choose another --output."
             ) from None

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor, nn
 
 from elmore.config import Frozen, one_line
@@ -67,9 +67,11 @@ class SourceOutput:
 class LearnedMix(Frozen):
     """How a task mixes the layers of a model: the weights s_j and the scale γ."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     source: str
     place: Place
-    weights: tuple[float, ...]
+    weights: tuple[float, ...] = Field(min_length=1)
     gamma: float
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from elmore.errors import InputError
-from elmore.files.text_file import read_lines
+from elmore.tasks.readers.lines import task_lines
 from elmore.tasks.task import Words
 
 DOCUMENT = "-DOCSTART-"
@@ -61,7 +61,7 @@ def _sentences(rows: Iterable[_Row | None], path: Path, expected: str) -> Iterat
 
 def _column_rows(path: Path, word: int, tag: int) -> Iterator[_Row | None]:
     width = 0
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(task_lines(path), start=1):
         where = f"{path}, line {number}"
         if "\r" in line:
             raise InputError(
@@ -95,7 +95,7 @@ def _width(fields: list[str], word: int, tag: int, where: str) -> int:
 
 def _conllu_rows(path: Path, column: ConlluColumn) -> Iterator[_Row | None]:
     expected = 1
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(task_lines(path), start=1):
         if not line.strip():
             expected = 1
             yield None

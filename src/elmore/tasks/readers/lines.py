@@ -13,12 +13,25 @@ from elmore.tasks.task import Corpus, Words
 
 E = TypeVar("E")
 
+_FREE_BYTES = 1 << 26
 _MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def task_lines(path: str | Path) -> Iterator[str]:
+    """Lines of a file that is kept in memory. Text is at most some 20 times as large as its
+    compressed file: one that is 200 times as large was made to fill the memory."""
+    known = Path(path)
+    most = _FREE_BYTES + 200 * (known.stat().st_size if known.is_file() else 0)
+    for number, line in enumerate(read_lines(path), start=1):
+        most -= len(line) + 1
+        if most < 0:
+            raise InputError(f"{path}, line {number}: far more text than its size allows.")
+        yield line
 
 
 def placed_lines(path: str | Path) -> Iterator[tuple[str, str]]:
     """Every line that is not blank, and its place as errors name it: `FILE, line 3`."""
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(task_lines(path), start=1):
         if line.strip():
             yield f"{path}, line {number}", line
 
@@ -46,7 +59,8 @@ def parse_json(text: str, where: str, *, whole_file: bool = False) -> Any:
 
 def read_plain_sentences(path: Path, example: Callable[[Words], E]) -> Corpus[E]:
     """One example per line, and a note on the blank lines."""
-    lines = [tuple(words) for words in SentenceFiles([path], tokenize=True, keep_blank=True)]
+    text = SentenceFiles([path], tokenize=True, lines="sentence", keep_blank=True)
+    lines = [tuple(words) for words in text]
     examples = [example(words) for words in lines if words]
     if not examples:
         raise InputError(f"{path}: no words found; expected text, one sentence per line.")

@@ -14,8 +14,8 @@ from typing import Any
 from xml.parsers import expat
 
 from elmore.errors import InputError
-from elmore.files.text_file import COMPRESSED, read_lines
-from elmore.tasks.readers.lines import parse_json, placed_lines
+from elmore.files.text_file import COMPRESSED
+from elmore.tasks.readers.lines import parse_json, placed_lines, task_lines
 from elmore.uses.use import Use
 
 DATA, GOLD = ".data.xml", ".gold.key.txt"
@@ -51,7 +51,7 @@ class SenseSentence:
 def read_raganato(path: str | Path) -> Iterator[SenseSentence]:
     """The sentences of a `.data.xml` file, with the senses of the key file beside it."""
     reading = _Reading(path, read_senses(_gold_beside(path, DATA, GOLD)))
-    for line in read_lines(path):
+    for line in task_lines(path):
         yield from reading.feed(f"{line}\n")
     yield from reading.feed("", final=True)
     if reading.senses:
@@ -105,6 +105,7 @@ class _Reading:
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
+        self.parser.EntityDeclHandler = self._entity
 
     def feed(self, text: str, final: bool = False) -> list[SenseSentence]:
         """The sentences that are complete after some more of the file."""
@@ -128,6 +129,10 @@ class _Reading:
 
     def _characters(self, text: str) -> None:
         self.text += text
+
+    def _entity(self, name: str, *_: object) -> None:
+        """Entities can name files and grow without limit; no set of senses has them."""
+        raise self._wrong(f"the entity {name!r} is declared; expected XML without declarations")
 
     def _end(self, tag: str) -> None:
         if self.words is None:
@@ -224,7 +229,7 @@ class UsePair:
 def read_wic(path: str | Path) -> Iterator[UsePair]:
     """The pairs of a `.data.txt` file, with the answers of the file beside it."""
     gold = _gold_beside(path, WIC_DATA, WIC_GOLD)
-    both = zip_longest(read_lines(path), read_lines(gold))
+    both = zip_longest(task_lines(path), task_lines(gold))
     for number, (line, label) in enumerate(both, start=1):
         if line is None or label is None:
             longer, shorter = (gold, path) if line is None else (path, gold)
@@ -244,7 +249,7 @@ def _pair(line: str, same: bool, where: str) -> UsePair:
             "(word, part of speech, places, two sentences)."
         )
     word, pos, places, *texts = columns
-    if not (found := re.fullmatch(r"(\d+)-(\d+)", places)):
+    if not (found := re.fullmatch(r"(\d{1,9})-(\d{1,9})", places)):
         raise InputError(f"{where}: the places are {places!r}; expected two numbers like 2-6.")
     first, second = (
         _use(text, int(at), where) for text, at in zip(texts, found.groups(), strict=True)

@@ -3,7 +3,6 @@ their places in the text, so an answer can be cut from the original text. An ans
 where the file says is searched for, counted and reported; it always counts in the scores.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -14,8 +13,7 @@ from pydantic import Field, ValidationError
 
 from elmore.config import Foreign
 from elmore.errors import InputError
-from elmore.files.text_file import read_lines
-from elmore.tasks.readers.lines import parse_json
+from elmore.tasks.readers.lines import parse_json, task_lines
 from elmore.tasks.task import Corpus, Words
 from elmore.text.tokenize import tokenize, words
 
@@ -98,7 +96,7 @@ def with_spans(corpus: Corpus[Question]) -> Corpus[Question]:
 def _paragraphs(path: Path) -> Iterator[tuple[str, _Paragraph]]:
     try:
         file = _File.model_validate(
-            parse_json("\n".join(read_lines(path)), str(path), whole_file=True)
+            parse_json("\n".join(task_lines(path)), str(path), whole_file=True)
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -172,9 +170,9 @@ def _start(answer: _Answer, text: str) -> int | None:
         return None
     if answer.answer_start >= 0 and text.startswith(answer.text, answer.answer_start):
         return answer.answer_start
-    # a lookahead finds places that overlap, too
-    places = [found.start() for found in re.finditer(f"(?={re.escape(answer.text)})", text)]
-    return min(places, key=lambda at: abs(at - answer.answer_start), default=None)
+    given = min(max(answer.answer_start, 0), len(text))
+    places = text.rfind(answer.text, 0, given + len(answer.text)), text.find(answer.text, given)
+    return min((p for p in places if p >= 0), key=lambda at: abs(at - given), default=None)
 
 
 def _notes(counts: Counter[str], max_words: int) -> tuple[str, ...]:
