@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from elmore.cli.options import AsIs, BadBytes, Errors, LinesAre, OptionsFile, SentenceFile, Tokenize
+from elmore.cli.options import (
+    AsIs,
+    BadBytes,
+    Errors,
+    LineKind,
+    LinesAre,
+    OptionsFile,
+    SentenceFile,
+    Tokenize,
+)
 
 
 def evaluate(
@@ -13,7 +22,7 @@ def evaluate(
     text: SentenceFile,
     options: OptionsFile = None,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     carry_state: Annotated[
@@ -39,8 +48,7 @@ def evaluate(
         raise ConfigError("--carry-state and --per-sentence cannot be used together.")
     paths = find_files([text], read_once=True)
     checkpoint = load(source, options=options, heads=True)
-    kind = "auto" if lines is None else lines.value
-    sentences = SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is)
+    sentences = SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is)
     if per_sentence:
         for found in score(checkpoint, sentences, source):
             row = {"forward": found.forward, "backward": found.backward, "unknown": found.unknown}

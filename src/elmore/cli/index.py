@@ -12,6 +12,7 @@ from elmore.cli.options import (
     Corpus,
     Device,
     Errors,
+    LineKind,
     LinesAre,
     Model,
     OptionsFile,
@@ -43,7 +44,7 @@ def index(
         VectorPrecision, typer.Option(help="Precision of the stored vectors.")
     ] = VectorPrecision.INT8,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
@@ -57,8 +58,7 @@ def index(
     from elmore.search.index import Index
     from elmore.search.manifest import ModelSource
 
-    kind = "auto" if lines is None else lines.value
-    text = SentenceFiles(find_files(corpus), tokenize, errors.value, lines=kind, as_is=as_is)
+    text = SentenceFiles(find_files(corpus), tokenize, errors.value, lines=lines.value, as_is=as_is)
     embedder = Embedder.load(model, options=options, device=device, precision=precision.value)
     last: list[BuildProgress] = []
     with Bar(quiet) as bar:
