@@ -14,6 +14,7 @@ from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
+    LineKind,
     LinesAre,
     Model,
     OptionsFile,
@@ -56,7 +57,7 @@ def fill(
     gamma: Annotated[float | None, typer.Option(help="The scale of the mix, 1 by default.")] = None,
     precision: Annotated[VectorPrecision | None, typer.Option(help="float32 by default.")] = None,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
@@ -68,8 +69,7 @@ def fill(
 
     paths = find_files([text], read_once=True)
     _check_choice(folder, keep, gamma, precision)
-    kind = "auto" if lines is None else lines.value
-    sentences = SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is)
+    sentences = SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is)
     embedder = Embedder.load(model, options=options, device=device)
     if not folder.exists():
         choice = _choice(keep or "all", gamma, embedder, text, sentences)
@@ -186,7 +186,7 @@ def plan(
     model: Model,
     options: OptionsFile = None,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
 ) -> None:
@@ -197,8 +197,7 @@ def plan(
 
     paths = find_files([text], read_once=True)
     found = load(model, options=options).model
-    kind = "auto" if lines is None else lines.value
-    counts = count(SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is))
+    counts = count(SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is))
     whole = hdf5_bytes(counts, found.n_layers, found.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")
     print(f"{counts.distinct_sentences:,} sentences, {counts.distinct_words:,} words distinct")
