@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
