@@ -16,6 +16,7 @@ from elmore.cli.main import main
 from elmore.config import override
 from elmore.files.lock import Lock
 from elmore.pretrain import evaluate as scores
+from elmore.pretrain.config import Run
 from elmore.pretrain.run import pretrain as library_pretrain
 from tests.pretrain import tiny_runs
 from tests.pretrain.tiny_runs import corpus, logged
@@ -317,6 +318,30 @@ def test_evaluating_what_cannot_be_is_refused(
     code = evaluate(run, path, "--carry-state", "--per-sentence")
     assert "cannot be used together" in refused(capsys, code)
     assert "no sentence" in refused(capsys, evaluate(run, bad_text(tmp_path, b""))).lower()
+
+
+def test_raw_text_is_refused_without_tokenize(
+    run: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = bad_text(tmp_path, b"He came in, sat down, and said: well, no.\n" * 20)
+    assert "raw text (such as 'in,')" in refused(capsys, evaluate(run, path))
+    recipe = f"{text / 'my_runs.py'}:tiny"
+    train = ["pretrain", str(path), "--output", str(tmp_path / "new"), "--recipe", recipe]
+    assert "add --tokenize" in refused(capsys, main(train))
+    assert evaluate(run, path, "--as-is") == 0
+    assert evaluate(run, path, "--tokenize") == 0
+    assert main([*train, "--as-is", "--quiet"]) == 0
+    assert main([*train, "--resume", "--quiet"]) == 0  # what was said at the start still holds
+
+
+def test_runs_of_older_versions_read_as_they_were_started(run: Path):
+    stored = json.loads((run / "run.json").read_text())
+    new = Run.model_validate_json(json.dumps(stored)).config.reading
+    assert (new.lines, new.longest) == ("auto", 5000)
+    for name in ("lines", "longest", "as_is"):
+        del stored["config"]["reading"][name]
+    old = Run.model_validate_json(json.dumps(stored)).config.reading
+    assert (old.lines, old.longest) == ("paragraph", None)
 
 
 def test_a_setting_of_errors_is_not_undone_by_the_option(tmp_path: Path):

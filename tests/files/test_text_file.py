@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import sys
+import zlib
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -183,3 +184,23 @@ def test_a_pattern_that_finds_nothing_is_an_error_that_names_it(tmp_path: Path, 
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="no such file"):
         find_files([tmp_path / pattern])
+
+
+def test_an_xz_file_cannot_ask_for_more_memory_than_text_needs(tmp_path: Path):
+    """The header of a block asks for a dictionary of 4 GiB; the text is one line."""
+    data = bytearray(lzma.compress(b"text\n"))
+    header = slice(12, 12 + 4 * (data[12] + 1))
+    at = data.index(b"\x21\x01", header.start) + 2  # LZMA2, one byte of properties
+    data[at] = 40
+    checked = bytes(data[header.start : header.stop - 4])
+    data[header.stop - 4 : header.stop] = zlib.crc32(checked).to_bytes(4, "little")
+    path = tmp_path / "large.txt.xz"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"line 1: the compressed data .* memory"):
+        list(read_lines(path))
+
+
+def test_xz_streams_one_after_another_are_one_text(tmp_path: Path):
+    path = tmp_path / "two.txt.xz"
+    path.write_bytes(lzma.compress(b"one\ntw") + b"\0" * 4 + lzma.compress(b"o\nthree"))
+    assert list(read_lines(path)) == ["one", "two", "three"]

@@ -303,3 +303,50 @@ def test_a_list_that_is_wrong_throughout_is_told_once(tiny_embedder: Embedder):
             answer = client.post(path, json={field: [1] * 100_000})
             assert answer.status_code == 422
             assert len(answer.content) < 1000
+
+
+# What the model cannot read ---------------------------------------------------------------------
+
+CHINESE = [["苹果", "和", "银行", "bank"]]
+ONCE_WARNED = pytest.mark.filterwarnings("ignore:small-en cannot read")  # by the embedder
+
+
+@pytest.fixture(scope="module")
+def english() -> Iterator[TestClient]:
+    with TestClient(create_app(Embedder.load("small-en"), name="small-en")) as client:
+        yield client
+
+
+@ONCE_WARNED
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/embed", {"sentences": CHINESE}),
+        ("/similarity", {"a": CHINESE[0], "b": CHINESE[0]}),
+        ("/v1/embeddings", {"input": CHINESE}),
+        ("/words", {"text": "苹果 和 银行 bank"}),
+    ],
+)
+def test_an_answer_says_what_the_model_cannot_read(
+    english: TestClient, path: str, asked: dict[str, Any]
+):
+    said = english.post(path, json=asked).json()["unreadable"]
+    assert said["share"] == 0.75
+    assert said["message"].startswith("small-en cannot read 75% of the words (苹果, 和, 银行)")
+
+
+@ONCE_WARNED
+def test_the_share_is_a_header_too_for_numpy(english: TestClient):
+    for accept in ("application/json", NPY, NPZ):
+        headers = {"Accept": accept}
+        answer = english.post("/embed", json={"sentences": CHINESE}, headers=headers)
+        assert answer.headers["x-unreadable-share"] == "0.750"
+
+
+@ONCE_WARNED
+def test_what_the_model_can_read_is_not_mentioned(english: TestClient, client: TestClient):
+    readable = "The river bank of 上海 is long .".split()
+    for server, words in ((english, readable), (client, CHINESE[0])):
+        answer = server.post("/embed", json={"sentences": [words]})
+        assert answer.json()["unreadable"] is None
+        assert "x-unreadable-share" not in answer.headers

@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,10 +98,10 @@ def _load(path: Path) -> object:
         ) from None
 
 
-def _check_pickle(path: Path, data: mmap.mmap | io.BytesIO, most: int) -> None:
+def _check_pickle(path: Path, data: Any, most: int) -> None:
     """PyTorch's reader takes the memory that a pickle asks for: a text or an array of any length, a
     bytearray of any size. Here nothing is longer than the data, and no number larger than `most`.
-    """
+    `data` is a mapped file of the old format, or a file in memory."""
     for part in _OLD_PARTS if isinstance(data, mmap.mmap) else ("tensors",):
         for n, (code, given, _) in enumerate(pickletools.genops(data)):
             if "bytearray" in str(given) or code.name == "BYTEARRAY8":

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import AsIs, BadBytes, Errors, LinesAre, OptionsFile, SentenceFile
+from elmore.cli.options import (
+    AsIs,
+    BadBytes,
+    Errors,
+    LineKind,
+    LinesAre,
+    OptionsFile,
+    SentenceFile,
+)
 
 if TYPE_CHECKING:
     from elmore.checkpoint.checkpoint import TrainedOn
@@ -23,7 +31,7 @@ def evaluate(
             help="Lines are raw text, or words between spaces; default: as in training.",
         ),
     ] = None,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     carry_state: Annotated[
@@ -67,8 +75,7 @@ def evaluate(
         carry_state=carry,
         max_words=None if carry else longest,
     )
-    kind = "auto" if lines is None else lines.value
-    sentences = SentenceFiles(paths, read.tokenize, errors.value, lines=kind, as_is=as_is)
+    sentences = SentenceFiles(paths, read.tokenize, errors.value, lines=lines.value, as_is=as_is)
     some = scores.first_words(sentences, first_words)
     if per_sentence:
         for found in scores.evaluate(checkpoint, some, source, read.max_words):

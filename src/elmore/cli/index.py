@@ -17,6 +17,7 @@ from elmore.cli.options import (
     Device,
     Errors,
     IndexFolder,
+    LineKind,
     LinesAre,
     Lowercase,
     Model,
@@ -81,7 +82,7 @@ def build(
         bool, typer.Option("--force", help="Replace an existing index when the new one is ready.")
     ] = False,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
@@ -97,8 +98,8 @@ def build(
     from elmore.search.manifest import ModelSource
     from elmore.search.replace import replace, restore
 
-    kind = "auto" if lines is None else lines.value
-    sentences = SentenceFiles(find_files(corpus), tokenize, errors.value, lines=kind, as_is=as_is)
+    paths = find_files(corpus)
+    sentences = SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is)
     restore(output)
     if add:
         _check_complete(output)

@@ -56,7 +56,7 @@ Tokenize = Annotated[
     bool, typer.Option("--tokenize", help="The text is raw: split it into sentences and words.")
 ]
 LinesAre = Annotated[
-    LineKind | None, typer.Option("--lines", help="With --tokenize: what a line of the text is.")
+    LineKind, typer.Option("--lines", help="With --tokenize: what a line of the text is.")
 ]
 AsIs = Annotated[
     bool, typer.Option("--as-is", help="Split at spaces, even if it looks like raw text.")

@@ -36,7 +36,7 @@ def pretrain(
     resume: Annotated[bool, typer.Option(help="Continue the run in --output.")] = False,
     settings: Settings = None,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre | None = None,
     as_is: AsIs = False,
     errors: Annotated[
         Errors | None, typer.Option(help="For bytes that are not UTF-8; default: the recipe's.")

@@ -14,6 +14,7 @@ from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
+    LineKind,
     LinesAre,
     Lowercase,
     Model,
@@ -60,7 +61,7 @@ def fill(
     gamma: Annotated[float | None, typer.Option(help="The scale of the mix, 1 by default.")] = None,
     precision: Annotated[VectorPrecision | None, typer.Option(help="float32 by default.")] = None,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
@@ -72,8 +73,7 @@ def fill(
 
     paths = find_files([text], read_once=True)
     _check_choice(folder, keep, gamma, precision)
-    kind = "auto" if lines is None else lines.value
-    sentences = SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is)
+    sentences = SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is)
     embedder = Embedder.load(
         model, options=options, device=device, pieces=pieces, lowercase=lowercase
     )
@@ -193,7 +193,7 @@ def plan(
     options: OptionsFile = None,
     lowercase: Lowercase = None,
     tokenize: Tokenize = False,
-    lines: LinesAre = None,
+    lines: LinesAre = LineKind.AUTO,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
 ) -> None:
@@ -205,8 +205,7 @@ def plan(
 
     paths = find_files([text], read_once=True)
     found = load(model, options=options, words=word_options(lowercase)).model
-    kind = "auto" if lines is None else lines.value
-    counts = count(SentenceFiles(paths, tokenize, errors.value, lines=kind, as_is=as_is))
+    counts = count(SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is))
     whole = hdf5_bytes(counts, found.n_layers, found.dim)
     print(f"{counts.sentences:,} sentences, {counts.words:,} words in the text")
     print(f"{counts.distinct_sentences:,} sentences, {counts.distinct_words:,} words distinct")

@@ -19,9 +19,9 @@ MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory 
 
 
 class Line(NamedTuple):
-    """The index of a line, its sentence, and its words if they are known."""
+    """The number of a line, its sentence, and its words if they are known."""
 
-    index: int
+    number: int
     sentence: str
     words: list[str] | None
 

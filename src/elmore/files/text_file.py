@@ -7,7 +7,7 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -18,6 +18,8 @@ Errors = Literal["strict", "replace"]
 
 STDIN = "-"
 COMPRESSED = (".gz", ".xz", ".zst")
+_PIECE = 1 << 20  # bytes, decompressed at a time
+_MAX_DICTIONARY = 1 << 30  # bytes of memory that an .xz file may ask for
 MAX_LINE_BYTES = 1 << 28  # no sentence is that long; it is probably a binary file
 _BOM = b"\xef\xbb\xbf"
 _DAMAGE: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
@@ -116,7 +118,7 @@ def _opened(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
     if path.suffix == ".xz":
-        return cast(IO[bytes], lzma.open(path, "rb"))
+        return _decompressed(path, _xz_pieces)
     if path.suffix == ".zst":
         return _opened_zst(path)
     return path.open("rb")
@@ -128,15 +130,20 @@ def _opened_zst(path: Path) -> IO[bytes]:
     except ImportError:
         raise InputError(f"{path}: reading .zst needs: pip install 'elmore[zst]'") from None
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-    return io.BufferedReader(_ZstFile(path.open("rb"), decompressor), buffer_size=1 << 20)
+    return _decompressed(path, lambda file: _zst_pieces(file, decompressor))
 
 
-class _ZstFile(io.RawIOBase):
-    """The decompressed frames. zstandard's own reader does not notice a truncated file."""
+def _decompressed(path: Path, pieces: Callable[[IO[bytes]], Iterator[bytes]]) -> IO[bytes]:
+    return io.BufferedReader(_Decompressed(path.open("rb"), pieces), buffer_size=1 << 20)
 
-    def __init__(self, file: IO[bytes], decompressor: Any):
+
+class _Decompressed(io.RawIOBase):
+    """A compressed file read piece by piece: zstandard's own reader does not notice a truncated
+    file, and that of lzma takes the memory that a file asks for."""
+
+    def __init__(self, file: IO[bytes], pieces: Callable[[IO[bytes]], Iterator[bytes]]):
         self._file = file
-        self._pieces = _zst_pieces(file, decompressor)
+        self._pieces = pieces(file)
         self._rest = b""
 
     def readable(self) -> bool:
@@ -166,3 +173,16 @@ def _zst_pieces(file: IO[bytes], decompressor: Any) -> Iterator[bytes]:
         frame = None if frame.eof else frame
     if frame is not None:
         raise EOFError("the last frame is truncated")
+
+
+def _xz_pieces(file: IO[bytes]) -> Iterator[bytes]:
+    stream, data = None, b""
+    while data := data or file.read(1 << 16):
+        stream = stream or lzma.LZMADecompressor(memlimit=_MAX_DICTIONARY)
+        yield stream.decompress(data, _PIECE)
+        while not stream.eof and not stream.needs_input:
+            yield stream.decompress(b"", _PIECE)
+        data = stream.unused_data.lstrip(b"\0") if stream.eof else b""  # padding between streams
+        stream = None if stream.eof else stream
+    if stream is not None:
+        raise EOFError("the last stream is truncated")

@@ -1,5 +1,5 @@
-"""The routes: words, vectors, cosines, OpenAI's shape, how the server is, and, with an index,
-nearest uses and senses.
+"""The routes: words, vectors, cosines, OpenAI's format, information about the server and, with an
+index, nearest uses and senses.
 """
 
 from typing import Annotated, Any
@@ -35,17 +35,17 @@ from elmore.serve.schemas import (
 from elmore.serve.server import Server, TheServer, unless_gone
 
 MAX_PAIRS = 1 << 16
-"""Of words in `/similarity`; a picture of more could not be looked at."""
+"""Of words in `/similarity`; nobody can look at a picture of more."""
 BODY_PROBLEMS = (400, 401, 408, 413, 422)
 MODEL_PROBLEMS = (*BODY_PROBLEMS, 429)
-LENGTHS = "X-Sentence-Lengths"
+LENGTHS, UNREADABLE = "X-Sentence-Lengths", "X-Unreadable-Share"
 
 router = APIRouter()
 
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _EMBED_CONTENT: dict[str, Any] = {
-    "description": f"JSON, or by the Accept header NumPy's bytes: {vectors.NPY} has all sentences "
-    f"end to end (layers, words, dim), with {LENGTHS} saying how many words each has; "
+    "description": f"JSON, or NumPy's bytes by the Accept header: {vectors.NPY} has all sentences "
+    f"in one array (layers, words, dim), and {LENGTHS} gives the length of each; "
     f"{vectors.NPZ} has one array per sentence, named 0, 1, …",
     "content": {vectors.NPY: _BINARY, vectors.NPZ: _BINARY},
 }
@@ -57,9 +57,10 @@ _SENSES: dict[str, Any] = {
 
 @router.post("/words", responses=documented(*BODY_PROBLEMS))
 async def words(asked: WordsRequest, server: TheServer) -> WordsAnswer:
-    """Split a text into words; the model is not asked."""
-    (read,) = await server.read([asked.text])
-    return WordsAnswer(words=read.words, spans=[list(span) for span in read.spans or []])
+    """Split a text into words, without running the model."""
+    (read,) = reads = await server.read([asked.text])
+    spans = [list(span) for span in read.spans or []]
+    return WordsAnswer(words=read.words, spans=spans, unreadable=server.unreadable(reads))
 
 
 @router.post(
@@ -82,16 +83,20 @@ async def embed(
     request.state.hold.add(vectors.held_bytes(n_words, kept, dim))
     found = await server.embed(request, reads)
     layers = await run_in_threadpool(lambda: [choice.select(some) for some in found])
+    unread = server.unreadable(reads)
     match media := vectors.media_type(accept):
         case vectors.NPY:
             parts = vectors.npy_parts(layers, dim, kept)
         case vectors.NPZ:
             parts = vectors.npz_parts(layers)
         case _:
-            parts = vectors.json_parts({"model": server.name, "dim": dim}, reads, layers)
-    lengths = ",".join(str(len(read.words)) for read in reads)
+            head = {"model": server.name, "dim": dim, "unreadable": unread}
+            parts = vectors.json_parts(head, reads, layers)
+    headers = {LENGTHS: ",".join(str(len(read.words)) for read in reads)}
+    if unread is not None:
+        headers[UNREADABLE] = f"{unread.share:.3f}"
     pieces = vectors.gathered(parts)
-    return StreamingResponse(pieces, media_type=media, headers={LENGTHS: lengths})
+    return StreamingResponse(pieces, media_type=media, headers=headers)
 
 
 @router.post("/similarity", response_model=SimilarityAnswer, responses=documented(*MODEL_PROBLEMS))
@@ -104,13 +109,18 @@ async def similarity(request: Request, asked: SimilarityRequest, server: TheServ
         raise too_large("pairs of words", n_pairs, MAX_PAIRS)
     a, b = await server.embed(request, reads)
     layers = await run_in_threadpool(vectors.cosines, a, b, weights)
-    answer = {"words_a": reads[0].words, "words_b": reads[1].words, "layers": layers}
+    answer = {
+        "words_a": reads[0].words,
+        "words_b": reads[1].words,
+        "layers": layers,
+        "unreadable": server.unreadable(reads),
+    }
     return Response(vectors.to_json(answer), media_type=vectors.JSON)
 
 
 @router.post("/v1/embeddings", response_model=OpenAIAnswer, responses=documented(*MODEL_PROBLEMS))
 async def openai_embeddings(request: Request, asked: OpenAIRequest, server: TheServer) -> Response:
-    """One vector per text: the mean over its words and the model's layers, in OpenAI's shape."""
+    """One vector per text: the mean over its words and the model's layers, in OpenAI's format."""
     if asked.dimensions not in (None, server.embedder.dim):
         dim = server.embedder.dim
         raise ConfigError(f"dimensions is {asked.dimensions}; the model's vectors have {dim}.")
@@ -123,7 +133,13 @@ async def openai_embeddings(request: Request, asked: OpenAIRequest, server: TheS
     rows = await run_in_threadpool(_openai_rows, found, asked.encoding_format == "base64")
     n_words = sum(len(read.words) for read in reads)
     usage = {"prompt_tokens": n_words, "total_tokens": n_words}
-    answer = {"object": "list", "data": rows, "model": server.name, "usage": usage}
+    answer = {
+        "object": "list",
+        "data": rows,
+        "model": server.name,
+        "usage": usage,
+        "unreadable": server.unreadable(reads),
+    }
     return Response(vectors.to_json(answer), media_type=vectors.JSON)
 
 
@@ -178,7 +194,8 @@ async def neighbors(
         raise not_indexed(word)
     (layers,) = await server.embed(request, reads)
     found = searching.neighbors(asked, read.words, layers[:, asked.position])
-    return await unless_gone(request, found)
+    answer = await unless_gone(request, found)
+    return answer.model_copy(update={"unreadable": server.unreadable(reads)})
 
 
 # Two paths: clients drop `.` and `..` from a path, and a query takes any word.

@@ -18,6 +18,8 @@ from elmore.serve.index_service import IndexService
 from elmore.serve.memory import Memory
 from elmore.serve.metrics import Metrics
 from elmore.serve.problems import RefusedError, too_large
+from elmore.serve.schemas import Unreadable
+from elmore.text.unreadable import find_unreadable
 
 T = TypeVar("T")
 _CLIENT_GONE = 499  # only the metrics see it
@@ -56,6 +58,13 @@ class Server:
     async def read(self, sentences: Sequence[str | list[str]]) -> list[ReadSentence]:
         """In a thread, because a long text takes a while and other clients must be served."""
         return await run_in_threadpool(_read_all, sentences, self.config)
+
+    def unreadable(self, reads: list[ReadSentence]) -> Unreadable | None:
+        """What the model cannot read, if it is much."""
+        found = find_unreadable(self.embedder.reader, [read.words for read in reads])
+        if found is None:
+            return None
+        return Unreadable(share=found.share, message=f"{self.name} {found}")
 
     async def embed(self, request: Request, reads: list[ReadSentence]) -> list[Vectors]:
         """(L, n, D) of each sentence, unless the client leaves."""

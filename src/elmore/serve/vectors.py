@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import orjson
+from pydantic import BaseModel
 
 from elmore.embedding import Layers, Mix, ReadSentence, Vectors
 from elmore.errors import ConfigError
@@ -55,7 +56,8 @@ def media_type(accept: str) -> str:
 
 def to_json(value: Any) -> bytes:
     """Each float32 as the shortest decimal number that reads back as the same float32."""
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    option = orjson.OPT_SERIALIZE_NUMPY
+    return orjson.dumps(value, default=BaseModel.model_dump, option=option)
 
 
 def json_parts(

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from elmore.embedder import Embedder
 from elmore.search.index import Index
-from elmore.serve.app import PAGE
+from elmore.serve.app import PAGE, create_app
 from tests.serve.page.visitor import SENTENCE, Page, ask, choose, expect, settle, uses
+from tests.serve.running import running
 
 
 def test_markup_in_a_corpus_stays_text(visit: Callable[..., Page]):
@@ -121,3 +123,20 @@ def test_a_slow_answer_does_not_take_the_focus_from_who_has_moved_on(visit: Call
     expect(page.locator("#words")).to_contain_text("river")
     page.keyboard.type(" money.")
     expect(page.locator("#other")).to_have_value("The bank lent money.")
+
+
+@pytest.mark.filterwarnings("ignore:small-en cannot read")
+def test_a_text_that_the_model_cannot_read_is_told_in_one_line(visit: Callable[..., Page]):
+    app = create_app(Embedder.load("small-en"), name="small-en")
+    with running(app) as address:
+        page = visit(at=address)
+        for sentence, hidden in (("苹果 和 银行 。", False), (SENTENCE, True)):
+            page.locator("#sentence").fill(sentence)
+            page.keyboard.press("Enter")
+            expect(page.locator("#words button").first).to_have_text(sentence.split()[0])
+            expect(page.locator("#unreadable")).to_be_visible(visible=not hidden)
+            if not hidden:
+                expect(page.locator("#unreadable")).to_contain_text("The model cannot read")
+                page.get_by_role("button", name="中文").click()
+                expect(page.locator("#unreadable")).to_contain_text("模型读不懂其中")
+                page.get_by_role("button", name="English").click()

@@ -51,7 +51,7 @@ const chooseListed = (use) => choose(use, { focusWords: true });
 
 // What the view means on this server ------------------------------------------------------------
 
-const words = () => splitting.answer ?? [];
+const words = () => splitting.answer?.words ?? [];
 const word = () => words()[view.position];
 const layers = () => info.index?.layers ?? [];
 const layer = () => (layers().includes(view.layer) ? view.layer : topLayer());
@@ -66,7 +66,7 @@ const weights = () => (usable() ? view.weights : Array(info.n_layers).fill(1));
 
 // Panels ----------------------------------------------------------------------------------------
 
-const splitting = new Panel(byId("words"), splitSentence, (words) => {
+const splitting = new Panel(byId("words"), splitSentence, ({ words }) => {
   showWords(byId("words"), words, (position) => go({ position }));
 });
 const uses = new Panel(byId("near"), api.neighbors, showNeighbors);
@@ -78,7 +78,7 @@ const heat = new Panel(byId("heat"), api.similarity, (answer) => {
 const map = new UseMap(byId("map"), (use) => choose(use));
 
 async function splitSentence(sentence, signal) {
-  return typeof sentence === "string" ? (await api.words(sentence, signal)).words : sentence;
+  return typeof sentence === "string" ? api.words(sentence, signal) : { words: sentence };
 }
 
 function usesQuestion() {
@@ -148,7 +148,9 @@ async function render(focusWords = false) {
     pressWord(byId("words"), view.position);
     if (focusWords && !movedOn(from)) inside("words", "[tabindex='0']")?.focus();
     showControls();
+    showUnreadable();
     await Promise.all([loadNear(), heat.load(heatQuestion())]);
+    showUnreadable();
   } catch (error) {
     if (!isVoid(error)) complain(error.message);
   }
@@ -162,6 +164,13 @@ async function loadNear() {
 function complain(message) {
   inside("notice", "p").textContent = message;
   byId("notice").hidden = false;
+}
+
+/** Whether the model can read the sentences; each answer tells of its own. */
+function showUnreadable() {
+  const told = [splitting, uses, heat].map((panel) => panel.answer?.unreadable).find(Boolean);
+  byId("unreadable").hidden = !told;
+  byId("unreadable").textContent = told ? say.unreadable(told.share) : "";
 }
 
 function showInfo() {
