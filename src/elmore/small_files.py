@@ -5,15 +5,15 @@ ends, or to a file of any size: only regular files are opened, and small ones ha
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from elmore.errors import FormatError
 
 MAX_BYTES = 1 << 24
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """A file for reading; an OSError if it is a folder, a device or a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)  # without waiting for a writer of the pipe
@@ -23,7 +23,7 @@ def open_regular(path: Path) -> IO[bytes]:
     return os.fdopen(handle, "rb")
 
 
-def open_small(path: Path, most: int = MAX_BYTES) -> IO[bytes]:
+def open_small(path: Path, most: int = MAX_BYTES) -> BufferedReader:
     """The same for a file of at most `most` bytes; why it cannot be read is said in one line."""
     try:
         file = open_regular(path)

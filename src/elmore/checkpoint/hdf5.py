@@ -156,7 +156,7 @@ class _Datasets(NamedTensors[Array]):
 
 def _chunk_bytes(item: h5py.Dataset) -> int:
     """What HDF5 allocates for each piece of a dataset."""
-    return math.prod(item.chunks or (0,)) * item.dtype.itemsize
+    return int(math.prod(item.chunks or (0,)) * item.dtype.itemsize)
 
 
 def _is_bomb(item: h5py.Dataset) -> bool:
