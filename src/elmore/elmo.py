@@ -44,8 +44,8 @@ class TrainableLayers(nn.Module):
         """Every layer, unmixed; gradients only where the model is being fine-tuned. Inside of
         `torch.compile` this part runs as it is: it reads text, and it has a kernel of its own."""
         if torch.compiler.is_compiling():
-            found: LayerStates = torch.compiler.disable(self._layers)(inputs)
-            return found
+            uncompiled: LayerStates = torch.compiler.disable(self._layers)(inputs)
+            return uncompiled
         return self._layers(inputs)
 
     def _layers(self, inputs: Sequence[Sentence | Pair]) -> LayerStates:

@@ -340,7 +340,7 @@ def task_answers(kind: str, folder: Path) -> Answer:
         "predictions": rows,
         "probabilities": flat([np.array(sure)]),
         "scores": run("task", "evaluate", kind, "--test", commands.data_of(kind, "test"), *given),
-        "progress": {k: v for k, v in progress.items() if k != "seconds"},
+        "progress": {k: v for k, v in progress.items() if k not in ("seconds", "sha256")},
         "best": (folder / "best").read_text(encoding="utf-8"),
         "names": [names, log_names],
         "weights": weights,

@@ -196,7 +196,7 @@ def test_an_xz_file_cannot_ask_for_more_memory_than_text_needs(tmp_path: Path):
     data[header.stop - 4 : header.stop] = zlib.crc32(checked).to_bytes(4, "little")
     path = tmp_path / "large.txt.xz"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"line 1: the compressed data .* memory"):
+    with pytest.raises(InputError, match="Memory usage limit exceeded"):
         list(read_lines(path))
 
 

@@ -31,8 +31,7 @@ MAX_SECONDS = 2.0  # of the processor
 PATIENCE = 60.0  # seconds of the clock, on a busy machine
 MAX_BYTES, MAX_RATIO = 1 << 30, 3
 _NO_MEMORY = re.compile(
-    r"[Uu]nable to allocate|[Cc]an.t allocate|[Cc]annot allocate"
-    r"|out of memory|bad_alloc|MemoryError"
+    r"(unable to|can.?t|cannot) allocate|out of memory|bad_alloc|MemoryError", re.IGNORECASE
 )
 
 Outcome = dict[str, Any]

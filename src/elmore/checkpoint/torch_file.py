@@ -9,7 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, cast
 
 import torch
 from torch import Tensor
@@ -98,11 +98,11 @@ def _load(path: Path) -> object:
         ) from None
 
 
-def _check_pickle(path: Path, data: Any, most: int) -> None:
+def _check_pickle(path: Path, data: IO[bytes], most: int) -> None:
     """PyTorch's reader takes the memory that a pickle asks for: a text or an array of any length, a
     bytearray of any size. Here nothing is longer than the data, and no number larger than `most`.
-    `data` is a mapped file of the old format, or a file in memory."""
-    for part in _OLD_PARTS if isinstance(data, mmap.mmap) else ("tensors",):
+    """
+    for part in ("tensors",) if isinstance(data, io.BytesIO) else _OLD_PARTS:
         for n, (code, given, _) in enumerate(pickletools.genops(data)):
             if "bytearray" in str(given) or code.name == "BYTEARRAY8":
                 raise FormatError(f"{path}: names bytearray; expected tensors. Nothing was run.")
@@ -126,7 +126,7 @@ def _is_plain_zip(path: Path) -> bool:
     size = path.stat().st_size
     if start != _ZIP:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            _check_pickle(path, data, size)
+            _check_pickle(path, cast(IO[bytes], data), size)
         return False
     with zipfile.ZipFile(path) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):

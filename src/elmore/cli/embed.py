@@ -15,7 +15,7 @@ from elmore.cli.options import (
     BadBytes,
     Device,
     Errors,
-    LinesAre,
+    LinesAsked,
     Lowercase,
     Model,
     OptionsFile,
@@ -72,7 +72,7 @@ def embed(
         bool, typer.Option("--use-sentence-keys", help="Use sentences as keys, not line numbers.")
     ] = False,
     tokenize: Tokenize = False,
-    lines: LinesAre | None = None,
+    lines: LinesAsked = None,
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     resume: Resume = False,

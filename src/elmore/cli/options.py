@@ -55,9 +55,9 @@ Corpus = Annotated[
 Tokenize = Annotated[
     bool, typer.Option("--tokenize", help="The text is raw: split it into sentences and words.")
 ]
-LinesAre = Annotated[
-    LineKind, typer.Option("--lines", help="With --tokenize: what a line of the text is.")
-]
+_LINES = typer.Option("--lines", help="With --tokenize: what a line of the text is.")
+LinesAre = Annotated[LineKind, _LINES]
+LinesAsked = Annotated[LineKind | None, _LINES]  # None: as a stored run, a recipe or `auto` says
 AsIs = Annotated[
     bool, typer.Option("--as-is", help="Split at spaces, even if it looks like raw text.")
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import AsIs, Corpus, Errors, LinesAre, Quiet, Settings, Tokenize
+from elmore.cli.options import AsIs, Corpus, Errors, LinesAsked, Quiet, Settings, Tokenize
 from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def pretrain(
     resume: Annotated[bool, typer.Option(help="Continue the run in --output.")] = False,
     settings: Settings = None,
     tokenize: Tokenize = False,
-    lines: LinesAre | None = None,
+    lines: LinesAsked = None,
     as_is: AsIs = False,
     errors: Annotated[
         Errors | None, typer.Option(help="For bytes that are not UTF-8; default: the recipe's.")
