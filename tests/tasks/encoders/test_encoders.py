@@ -193,7 +193,8 @@ def test_fine_tuning_gives_what_elmo_gives_and_frees_floors_from_the_top(tiny_mo
     assert free == [[False] * 3, [True, False, False], [True, True, False], [True] * 3, [True] * 3]
     assert source.floors[0][0] is next(source.trainable.model.context.layers[-1].parameters())
     every = {id(p) for floor in source.floors for p in floor}
-    assert every == {id(p) for p in encoder.tuned()}
+    assert every == {id(p) for floor in encoder.tuned() for p in floor}
+    assert every == {id(p) for p in source.trainable.model.parameters()}
     encoder(SENTENCES).vectors.sum().backward()
     assert all(p.grad is not None for p in source.floors[0])
 
