@@ -5,22 +5,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmore.checkpoint.bert import write_bert
+import torch
+
+from elmore.checkpoint.bert import bert_checkpoint, write_bert
 from elmore.config import override
+from elmore.models.bert import Bert
 from elmore.tasks.classification import Labelled
 from elmore.tasks.fit import FitConfig
 from elmore.tasks.readers.pairs import Pair
 from elmore.tasks.readers.squad import Paragraph, Question
 from elmore.tasks.recipes import find_task
 from elmore.tasks.tagging import Tagged
-from tests.tiny_bert import tiny_bert
+from tests.tiny_bert import tiny_config, tiny_wordpiece
 
 OPENINGS = (("we", "sat", "on"), ("the", "grass"), ("one", "of", "the"))
 
 
 def write_tiny_bert(folder: Path, **changed: Any) -> Path:
+    """As it is before its pretraining: it learns from there."""
+    torch.manual_seed(0)
     sizes = {"dim": 24, "dropout": 0.02, "attention_dropout": 0.02}
-    write_bert(tiny_bert(**(sizes | changed)), folder)
+    model = Bert(tiny_config(**(sizes | changed)))
+    write_bert(bert_checkpoint(model, tiny_wordpiece()), folder)
     return folder
 
 

@@ -65,10 +65,10 @@ def tuned_bert(model: TaskModel) -> Bert:
 def test_it_learns_and_opens_again_to_the_same_predictions(
     tiny: TinyTask, bert: Path, tmp_path: Path
 ):
-    fitted = run(tiny, bert, tmp_path / "run", "tuning.epochs=10")
+    fitted = run(tiny, bert, tmp_path / "run", "tuning.epochs=5")
     test = tiny.examples(30, 3)
     assert fitted.model.evaluate(test).main > 90
-    assert fitted.epochs == 10
+    assert fitted.epochs == 5
     loaded = TaskModel.load(tmp_path / "run", device="cpu")
     assert loaded.predict(test) == fitted.model.predict(test)
     before = Embedder.load(bert).model.state_dict()
