@@ -8,10 +8,12 @@ import pytest
 from elmore.cli.main import main
 from elmore.cli.task import TRAINED
 from elmore.tasks.recipes import RECIPES
+from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.tiny_data import squad, write_columns
 
 SMALL = ["--epochs", "1", "--set", "task.hidden=4", "--set", "encoder.own.word_dim=4"]
 TREES = "(3 (2 It) (4 works))\n(1 (2 It) (0 fails))\n"
+WORDS = "1\tit\tit\tPRON\t_\t_\t0\troot\t_\t_\n2\trained\train\tVERB\t_\t_\t1\tx\t_\t_\n\n"
 PAIRS = "a man sleeps\ta man rests\t0\na man sleeps\tnobody sleeps\t2\n"
 
 
@@ -64,6 +66,29 @@ def test_training_says_how_it_goes_and_what_came_of_it(
     assert " of 2, dev f1 " in first
     assert mix.startswith(f"{tiny_model} input: s = 0.")
     assert [line.split("  ")[0] for line in err.splitlines()[:2]] == ["epoch 1", "epoch 2"]
+
+
+@pytest.mark.parametrize("name", ["ner", "sst", "entailment", "qa", "pos"])
+def test_a_bert_is_fine_tuned_scored_and_used(
+    name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    bert = write_tiny_bert(tmp_path / "bert", max_positions=64)
+    plain = {"sst": "It works\n", "entailment": PAIRS, "qa": squad(), "ner": "Bob saw Carla\n"}
+    text = {"sst": TREES, "entailment": PAIRS, "qa": squad(), "pos": WORDS}.get(name)
+    for file in ("train.txt", "dev.txt"):
+        (tmp_path / file).write_text((data / file).read_text() if text is None else text)
+    (tmp_path / "new.txt").write_text(plain.get(name, "it rained\n"))
+    dev, folder, new = (str(tmp_path / name) for name in ("dev.txt", "m", "new.txt"))
+    files = ["--train", str(tmp_path / "train.txt"), "--dev", dev, "--output", folder]
+    tuned = ["--encoder", f"bert:{bert}", "--fine-tune", "--epochs", "2", "--quiet"]
+    assert main(["task", "train", name, *files, *tuned]) == 0
+    model = ["--model", folder, "--quiet"]
+    assert main(["task", "evaluate", name, *model, "--test", dev]) == 0
+    assert main(["task", "predict", name, new, *model]) == 0
+    score, *lines = capsys.readouterr().out.splitlines()
+    assert " " in score
+    assert lines
+    assert all(json.loads(line) for line in lines)
 
 
 def test_a_trained_model_is_evaluated_by_its_folder(
@@ -245,6 +270,10 @@ def test_examples_that_cannot_be_read(
         (["--set", "encoder.own.max_characters=3"], "max_characters=3"),
         (["--set", "encoder.own.filters=[]"], "encoder.own: the spelling"),
         (["--set", "task.late_after=2"], "late_after is 2"),
+        (["--set", "tuning.lr=0.1"], "only for a fine-tuned BERT"),
+        (["--encoder", "bert:absent+tune", "--set", "lr=0.1"], "a fine-tuned BERT has settings of"),
+        (["--encoder", "bert:absent+tune", "--set", "tuning.clip=0"], "tuning.clip"),
+        (["--encoder", "none+tune"], "+tune is for a model"),
     ],
 )
 def test_options_that_make_no_sense(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from elmore.cli.main import main
+from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.contexts import write_semcor, write_set
 from tests.tasks.tiny_data import write_columns
 
@@ -27,6 +28,7 @@ PAIR = "board\tN\t2-2\tRoom and board .\tHe nailed boards across the windows .\n
 def reader(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Somebody with a model and files of every kind."""
     shutil.copytree(tiny_model, tmp_path / "my-model")
+    write_tiny_bert(tmp_path / "my-bert", n_layers=3, max_positions=64)
     write_columns(tmp_path)
     (tmp_path / "new.txt").write_text("Bob saw Carla.\n")
     write_semcor(tmp_path / "semcor.jsonl", SENSES)
@@ -52,6 +54,7 @@ def test_every_block_runs(reader: Path):
             assert main([*shlex.split(command)[1:], *cut]) == 0, command
     assert (reader / "found.jsonl").read_text().count("\n") == 1
     assert "<svg" in (reader / "ner-compared" / "index.html").read_text()
+    assert "bert + tune" in (reader / "bert-compared" / "index.html").read_text()
 
 
 def test_the_example_is_a_model_of_fifteen_lines():

@@ -18,7 +18,7 @@ SOME_FAILED = 1
 def compare(
     name: Name,
     encoders: Annotated[
-        str, typer.Option(help="As in `task train`, separated by commas: none,glove:F,small-en.")
+        str, typer.Option(help="As in `task train`, with commas: none,glove:F,bert:DIR+tune.")
     ],
     train: Train,
     dev: Dev,

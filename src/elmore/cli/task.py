@@ -39,7 +39,8 @@ task.add_typer(_evaluate, name="evaluate")
 
 Name = Annotated[str, typer.Argument(help=f"One of {', '.join(TRAINED)}.")]
 Encoder = Annotated[
-    str, typer.Option(help="none, glove:FILE, a model, store:DIR, or several joined by +.")
+    str,
+    typer.Option(help="none, glove:FILE, a model, bert:DIR, store:DIR, or several joined by +."),
 ]
 Moved = Annotated[
     str | None, typer.Option("--encoder", help="The pretrained vectors, if they have moved.")
@@ -67,6 +68,7 @@ def train(
 
     given = [f"encoder.source={json.dumps(encoder)}", f"seed={seed}"]
     config = configured(name, [*given, *(settings or [])], epochs, fine_tune)
+    _check_used(config, settings or [])
     examples, held_out = config.task.read(train, training=True), config.task.read(dev)
     tell_notes([(train, examples.notes), (dev, held_out.notes)], quiet)
     with EpochBar(quiet, if_stopped="Continue with --resume.") as bar:
@@ -143,9 +145,29 @@ def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bo
     from elmore.tasks.recipes import find_task
 
     changes = list(settings)
-    changes += [] if epochs is None else [f"epochs={epochs}"]
+    changes += [] if epochs is None else [f"epochs={epochs}", f"tuning.epochs={epochs}"]
     changes += ["encoder.fine_tune=true"] if fine_tune else []
     return override(find_task(name), changes)
+
+
+def _check_used(config: "FitConfig", settings: list[str]) -> None:
+    """Refuse a setting that this training would not use: a fine-tuned BERT has its own."""
+    from elmore.errors import ConfigError
+    from elmore.tasks.recipes import FitConfig
+
+    tunes_bert = config.encoder.tunes_bert
+    ways = FitConfig.model_fields.keys() - {"task", "encoder", "seed", "tuning"}
+    for setting in settings:
+        name = setting.partition("=")[0]
+        if tunes_bert and name in ways:
+            raise ConfigError(
+                f"--set {setting}: a fine-tuned BERT has settings of its own; use tuning.… "
+                f"({', '.join(config.tuning.model_dump())})."
+            )
+        if not tunes_bert and name.startswith("tuning"):
+            raise ConfigError(
+                f"--set {setting}: only for a fine-tuned BERT; expected --encoder bert:DIR+tune."
+            )
 
 
 def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> "TaskModel":
@@ -153,12 +175,12 @@ def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> 
     from elmore.errors import ConfigError
     from elmore.tasks.model import TaskModel
     from elmore.tasks.recipes import find_task
+    from elmore.tasks.saved import read_saved
 
-    wanted = find_task(name).task
-    model = TaskModel.load(folder, source=encoder, cache=cache)
-    if _answer(model.task) != _answer(wanted):
-        raise ConfigError(f"{folder}: is a model for {_answer(model.task)}, not for {name}.")
-    return model
+    wanted, found = find_task(name).task, read_saved(folder).fit.task
+    if _answer(found) != _answer(wanted):
+        raise ConfigError(f"{folder}: is a model for {_answer(found)}, not for {name}.")
+    return TaskModel.load(folder, source=encoder, cache=cache)
 
 
 def _answer(task: "Task[Any, Any, Any]") -> str:

@@ -115,15 +115,15 @@ def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | Non
     from elmore.errors import ConfigError
     from elmore.models.static import StaticVectors
     from elmore.store.cached import CachedEmbedder
-    from elmore.tasks.encoders.encoder import NONE, STATIC, STORE
     from elmore.tasks.encoders.layer_sources import LayersInStore
+    from elmore.tasks.encoders.names import BERT, NONE, STATIC, STORE
     from elmore.tasks.encoders.source import StaticContext
 
     if source == NONE or "+" in source or source.startswith(STORE):
         raise ConfigError(f"encoder {source!r}: expected one model, or glove:FILE.")
     if source.startswith(STATIC):
         return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC)))), None
-    embedder = Embedder.load(source)
+    embedder = Embedder.load(source.removeprefix(BERT))
     if cache is None:
         return embedder, embedder.reader
     cached = CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)

@@ -23,10 +23,11 @@ def words_of(item: Input) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Dims:
-    """How wide an encoder's vectors are; `late` is 0 when it has none."""
+    """How wide an encoder's vectors are; `late` and `pooled` are 0 when it has none."""
 
     vectors: int
     late: int = 0
+    pooled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Encoded:
     mask: Tensor  # (B, T), true where there is a word
     late: Tensor | None = None  # (B, T, E)
     """A second mix, to be joined to the output of the task's RNN; None when `Dims.late` is 0."""
+    pooled: Tensor | None = None  # (B, D)
+    """What a fine-tuned BERT says of each input as a whole; None when `Dims.pooled` is 0."""
 
     @property
     def lengths(self) -> Tensor:
@@ -47,8 +50,8 @@ class Encoded:
         return states if self.late is None else torch.cat([states, self.late], dim=-1)
 
     def rows(self, rows: Sequence[int]) -> "Encoded":
-        late = None if self.late is None else self.late[rows]
-        return Encoded(self.vectors[rows], self.mask[rows], late)
+        late, pooled = (None if x is None else x[rows] for x in (self.late, self.pooled))
+        return Encoded(self.vectors[rows], self.mask[rows], late, pooled)
 
 
 Batches = Sequence[Encoded]

@@ -1,5 +1,6 @@
 """Training a task's model: the dev set is scored after each epoch, and the best epoch is kept. The
-learning rate is halved when nothing improves, and after some more such epochs training ends.
+learning rate is halved when nothing improves, and after some more such epochs training ends. A
+fine-tuned BERT is trained in another way: see `tuning.py`.
 """
 
 import hashlib
@@ -21,8 +22,10 @@ from elmore.tasks.model import TaskModel, check_pretrained, load_weights, nothin
 from elmore.tasks.objective import RATE_DROP, EpochRecorder, Report, TaskObjective
 from elmore.tasks.objective import EpochReport as EpochReport
 from elmore.tasks.recipes import FitConfig as FitConfig
+from elmore.tasks.recipes import TuningConfig
 from elmore.tasks.saved import CHECKPOINTS, CONFIG, SavedTask, best_epoch, epochs, read_saved
 from elmore.tasks.task import Score, Task, all_inputs
+from elmore.tasks.tuning import as_trained, task_of, tuning_loop
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import PlateauSchedule
@@ -90,33 +93,38 @@ def _fit(
     device: str,
 ) -> Fitted:
     torch.manual_seed(config.seed)  # the weights that training begins with
-    words = own_words(config.encoder.own, all_inputs(config.task, train))
+    tunes_bert, task = config.encoder.tunes_bert, task_of(config)
+    if not tunes_bert:
+        config = config.model_copy(update={"tuning": TuningConfig()})  # of no use
+    words = () if tunes_bert else own_words(config.encoder.own, all_inputs(task, train))
     saved = SavedTask(
-        fit=config, state=config.task.start(train), words=words, fingerprints=(),
+        fit=config, state=task.start(train), words=words, fingerprints=(),
         data=_digest([*train, None, *dev]),
     )  # fmt: skip
     going_on = _is_begun(output, saved, resume)
     encoder = build_encoder(config.encoder, words, cache=cache)
     pretrained = _sums(encoder)
-    model = TaskModel(config.task, encoder, saved.state).to(find_device(device))
+    model = TaskModel(task, encoder, saved.state).to(find_device(device))
     if going_on:
         check_pretrained(encoder, read_saved(output), output)
     else:
         saved = saved.model_copy(update={"fingerprints": encoder.fingerprints()})
         write_text(output / CONFIG, saved.model_dump_json(indent=1) + "\n")
-    objective = TaskObjective(config, model, train, dev)
+    plan = as_trained(config, encoder.dims)
+    objective = TaskObjective(plan, model, train, dev)
     recorder = EpochRecorder(output, objective, report)
-    loop = Loop(objective, _loop(config, objective.n_batches), recorder, World(alone=True))
+    how = tuning_loop if tunes_bert else _loop
+    loop = Loop(objective, how(plan, objective.n_batches), recorder, World(alone=True))
     if going_on and epochs(output):
         loop.resume()
-    asked = all_inputs(config.task, [*train, *dev])
+    asked = all_inputs(task, [*train, *dev])
     if not loop.finished:
         encoder.prepare(asked)
         loop.run()
     last = recorder.last
     load_weights(model, best_epoch(output)).eval()
     score = Score(last.figures)
-    about_dev = (*model.unseen(dev), *overlap(config.task, train, dev), *nothing_right(score))
+    about_dev = (*model.unseen(dev), *overlap(task, train, dev), *nothing_right(score))
     notes = [*encoder.notes(asked), *encoder.unread(asked), *(f"dev: {n}" for n in about_dev)]
     if pretrained and pretrained == _sums(encoder):
         notes.append(
@@ -128,7 +136,7 @@ def _fit(
 
 def _sums(encoder: Encoder) -> list[float]:
     """They tell whether fine-tuned weights have changed."""
-    return [p.detach().double().abs().sum().item() for p in encoder.tuned()]
+    return [p.detach().double().abs().sum().item() for floor in encoder.tuned() for p in floor]
 
 
 def overlap(task: Task[Any, Any, Any], train: Sequence[Any], other: Sequence[Any]) -> list[str]:

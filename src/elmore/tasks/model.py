@@ -23,6 +23,7 @@ from elmore.tasks.saved import (
     read_tensors,
 )
 from elmore.tasks.task import Head, Score, State, Task, all_inputs
+from elmore.tasks.tuning import task_of
 from elmore.uses.use_vectors import unwatched
 
 ExampleWatch = Callable[[int, int], None]
@@ -56,11 +57,16 @@ class TaskModel(nn.Module):
         # The shapes in the file are compared before anything large is built: what the config says
         # cannot take more memory than the weights themselves.
         config, shapes = saved.fit.encoder, read_shapes(best / MODEL)
-        config = config.model_copy(update={"source": source or config.source})
-        _compare(lambda: OwnVectors(config.own, saved.words), "encoder.sources.0.", shapes, best)
+        moved = {"source": source or config.source}
+        config = config.model_copy(
+            update={**moved, "fine_tune": config.fine_tune or config.tunes_bert}
+        )
+        if not config.tunes_bert:
+            own = "encoder.sources.0."
+            _compare(lambda: OwnVectors(config.own, saved.words), own, shapes, best)
         encoder = build_encoder(config, saved.words, cache=cache)
         check_pretrained(encoder, saved, folder)
-        task = saved.fit.task
+        task = task_of(saved.fit)
         _compare(lambda: task.head(saved.state, encoder.dims), "head.", shapes, best)
         model = cls(task, encoder, saved.state).to(find_device(device))
         return load_weights(model, best).eval()

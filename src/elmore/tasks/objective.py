@@ -32,6 +32,7 @@ from elmore.tasks.saved import (
     read_tensors,
 )
 from elmore.tasks.task import Score
+from elmore.tasks.tuning import tuned_groups
 from elmore.train.log import Log
 from elmore.train.loop import Loop, Loss, Progress
 from elmore.train.optimizer import Group
@@ -58,18 +59,15 @@ class TaskObjective:
         self._batches: Iterator[list[int]] = iter(())
 
     def groups(self) -> list[Group]:
-        """The task's own parameters, the mixes' at a higher rate, a fine-tuned model's at a
-        smaller one."""
+        """The task's own parameters, the mixes' at a higher rate, a fine-tuned model's at rates
+        of their own."""
         encoder, config = self.model.encoder, self.config.encoder
-        tuned = encoder.tuned()
+        tuned = tuned_groups(self.config, encoder)
         shares = [mix.scalars for mix in encoder.scalar_mixes()]
-        apart = {id(parameter) for parameter in [*tuned, *shares]}
+        mixes = [Group(shares, rate=config.mix_rate, decay=False)] if shares else []
+        apart = {id(parameter) for group in [*mixes, *tuned] for parameter in group.parameters}
         own = [p for p in self.model.parameters() if id(p) not in apart]
-        return [
-            Group(own),
-            *([Group(shares, rate=config.mix_rate, decay=False)] if shares else []),
-            *([Group(tuned, rate=config.fine_tune_rate, decay=False)] if tuned else []),
-        ]
+        return [Group(own), *mixes, *tuned]
 
     def begin(self, step: int, done: float) -> None:
         """The first step of an epoch draws the order of its examples."""
@@ -168,8 +166,7 @@ class EpochRecorder:
         loss = self._loss / self.objective.n_batches
         if self._log is not None:
             figures = {f"dev_{name}": value for name, value in score.figures.items()}
-            next_lr = self.objective.config.lr * record.rate
-            rest = {"next_lr": next_lr, "seconds": round(record.seconds, 3)}
+            rest = {"next_lr": loop.lr, "seconds": round(record.seconds, 3)}
             self._log.write(record.epoch, {"loss": loss, **figures, **rest})
             sync(self._log.path)
         newest = epoch_folder(self.folder, record.epoch)

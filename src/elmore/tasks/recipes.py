@@ -21,6 +21,28 @@ AnyTask = Annotated[
 ]
 
 
+class TuningConfig(Frozen):
+    """How a BERT is fine-tuned: these, in the place of the settings of the same names that are for
+    a task's own model."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    lr: float | None = Field(default=None, gt=0)
+    """null: by the width of the model, 5e-5 from 768 on, 1e-4 from 256 on, 3e-4 below."""
+    floor_rate: float = Field(default=1.0, gt=0, le=1)
+    """What the learning rate is multiplied by from each layer to the one below."""
+    warmup: float = Field(default=0.1, ge=0, lt=1)
+    """The share of the run in which the learning rate rises; then it falls to zero."""
+    epochs: int = Field(default=3, ge=1, le=10**6)
+    batch: int = Field(default=32, ge=1, le=10**6)
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Of matrices; biases and norms have none."""
+    clip: float = Field(default=1.0, gt=0)
+    """Global norm of the gradient."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Before the linear layer; there is none before that of answers."""
+
+
 class FitConfig(Frozen):
     """Task, encoder and how to train. The best epoch by the dev score is kept."""
 
@@ -42,6 +64,8 @@ class FitConfig(Frozen):
     patience: int = Field(default=6, ge=1)
     """Epochs without a better dev score after which training ends."""
     seed: int = Field(default=1, ge=0, lt=2**63)
+    tuning: TuningConfig = TuningConfig()
+    """How a BERT is fine-tuned (`bert:DIR+tune`); of no use for other encoders."""
 
 
 def ner() -> FitConfig:

@@ -236,6 +236,11 @@ class Loop:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
+    @property
+    def lr(self) -> float:
+        """The learning rate at this point of the schedule, of a group whose rate is 1."""
+        return self.config.optimizer.lr * self._factor()
+
     def _factor(self) -> float:
         p = self.progress
         return self.config.schedule.factor(p.step, self._fraction(), p.drops)
@@ -256,7 +261,7 @@ class Loop:
 
     def _update(self) -> None:
         self.progress.fraction = self._fraction()
-        self.progress.lr = self.config.optimizer.lr * self._factor()
+        self.progress.lr = self.lr
 
     def _validation_due(self, checkpoint_due: bool) -> bool:
         every = self.config.valid_steps

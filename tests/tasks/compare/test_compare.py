@@ -19,6 +19,7 @@ from elmore.tasks.compare.page import page
 from elmore.tasks.compare.trials import CompareConfig, Trial, read_outcome, share
 from elmore.tasks.fit import Fitted, fit
 from elmore.tasks.recipes import ner
+from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.tiny_data import write_columns
 
 SMALL = ["epochs=1", "task.hidden=4", "batch=8", "encoder.own.word_dim=4"]
@@ -137,6 +138,38 @@ def test_only_models_are_fine_tuned(data: Path, tiny_model: Path, fits: Callable
     report = compare(tuned, data / "out")
     assert [fit.encoder.fine_tune for fit in asked] == [False, True, True]
     assert not report.failures
+
+
+def test_a_bert_is_a_row_frozen_and_another_fine_tuned(data: Path, fits: Callable):
+    asked = fits().asked
+    bert = f"bert:{write_tiny_bert(data / 'bert', n_layers=3, max_positions=64)}"
+    encoders = ("none", bert, f"{bert}+last4", f"{bert}+tune")
+    given = config(data, "tuning.epochs=2", encoders=encoders, fractions=(0.25, 1), seeds=1)
+    report = compare(given, data / "out")
+    assert not report.failures
+    assert [(fit.tuning.epochs, fit.tuning.batch) for fit in asked] == [(4, 16)] * 4 + [(2, 32)] * 4
+    none, frozen, last, tuned = report.rows[4:]
+    assert none.gain is None
+    assert [row.gain.over for row in (frozen, last, tuned)] == ["none", bert, bert]
+    size = sum(p.numel() for p in Embedder.load(data / "bert").model.parameters())
+    assert [row.frozen for row in (none, frozen, last, tuned)] == [0, size, size, 0]
+    assert tuned.trainable == size + 25 * 9  # a linear layer to nine tags
+    assert "\n| bert + tune " in report.markdown()
+    again = fits()
+    assert compare(given, data / "out").json() == report.json()
+    assert again.asked == []
+
+
+def test_a_comparison_older_than_the_fine_tuning_of_bert_goes_on(data: Path):
+    compare(config(data, encoders=("none",), seeds=1), data / "out")
+    path = data / "out" / "settings.json"
+    settings = json.loads(path.read_text())
+    del settings["fit"]["tuning"]
+    path.write_text(json.dumps(settings))
+    later = config(data, "tuning.epochs=1", encoders=("none",), seeds=1)
+    assert not compare(later, data / "out").failures
+    with pytest.raises(ConfigError, match=r"other settings or files \(tuning.epochs\)"):
+        compare(config(data, "tuning.epochs=2", encoders=("none",), seeds=1), data / "out")
 
 
 # Going on -----------------------------------------------------------------------------------------

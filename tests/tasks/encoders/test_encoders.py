@@ -22,6 +22,7 @@ from elmore.tasks.encoders.layer_sources import (
 )
 from elmore.tasks.encoders.source import OwnConfig, StaticWords, batch_of, own_words
 from elmore.text.reader import Pair
+from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.tiny_tasks import OWN, write_static
 
 SENTENCES = [("We", "met", "in", "Jordan"), ("x" * 300,), ("Mrs", "Jordan")]
@@ -215,7 +216,8 @@ def test_fine_tuning_gives_what_elmo_gives_and_frees_floors_from_the_top(tiny_mo
     assert free == [[False] * 3, [True, False, False], [True, True, False], [True] * 3, [True] * 3]
     assert source.floors[0][0] is next(source.trainable.model.context.layers[-1].parameters())
     every = {id(p) for floor in source.floors for p in floor}
-    assert every == {id(p) for p in encoder.tuned()}
+    assert every == {id(p) for floor in encoder.tuned() for p in floor}
+    assert every == {id(p) for p in source.trainable.model.parameters()}
     encoder(SENTENCES).vectors.sum().backward()
     assert all(p.grad is not None for p in source.floors[0])
 
@@ -292,3 +294,66 @@ def test_two_runs_may_share_a_cache_that_one_is_filling(
     assert waits == [1.0]
     states = LayersInMemory(tiny_embedder).batch(SENTENCES)
     torch.testing.assert_close(kept.batch(SENTENCES).layers, states.layers, rtol=0, atol=0)
+
+
+# BERT ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four layers of 24, with the embedding output."""
+    return write_tiny_bert(tmp_path_factory.mktemp("models") / "bert", n_layers=3)
+
+
+def test_a_frozen_bert_is_a_mix_of_all_its_layers(bert: Path):
+    called = build(f"bert:{bert}")
+    torch.testing.assert_close(
+        called(SENTENCES).vectors, build(str(bert))(SENTENCES).vectors, rtol=0, atol=0
+    )
+    (mix,) = called.mixes()
+    assert len(mix.weights) == 4
+    assert not called.tuned()
+    layers = Embedder.load(bert).embed(SENTENCES)[0].layers.astype(np.float16).astype(np.float32)
+    found = called(SENTENCES[:1]).vectors[0, :, 12:].detach().numpy()
+    np.testing.assert_allclose(found, layers.mean(axis=0), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("join", ["input", "both", "late"])
+def test_the_last_four_layers_stand_side_by_side(bert: Path, tmp_path: Path, join: str):
+    encoder = build(f"bert:{bert}+last4", join=join, cache=tmp_path)
+    width = 4 * 24
+    assert encoder.dims == Dims(12 + width * (join != "late"), width * (join != "input"))
+    states = encoder(SENTENCES[:1])
+    layers = Embedder.load(bert).embed(SENTENCES)[0].layers.astype(np.float16).astype(np.float32)
+    expected = np.concatenate([*layers], axis=-1)
+    found = states.late if states.late is not None else states.vectors[:, :, 12:]
+    np.testing.assert_allclose(found[0].detach().numpy(), expected, rtol=0, atol=1e-6)
+    assert encoder.fingerprints() != build(f"bert:{bert}").fingerprints()
+
+
+def test_a_fine_tuned_bert_gives_its_top_layer_and_what_it_pools(bert: Path):
+    encoder = build(f"bert:{bert}+tune")
+    assert encoder.dims == Dims(24, pooled=24)
+    plain = Embedder.load(bert)
+    expected = plain.model(plain.reader.read(SENTENCES))
+    found = encoder(SENTENCES)
+    torch.testing.assert_close(found.vectors, expected.layers[-1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(found.pooled, expected.pooled, rtol=0, atol=1e-6)
+    assert (encoder.n_frozen, encoder.mixes()) == (0, [])
+    assert encoder.fingerprints() == (plain.fingerprint,)
+    assert all(p.requires_grad for floor in encoder.tuned() for p in floor)
+
+
+def test_a_model_not_called_bert_is_tuned_from_the_top_under_the_tasks_own_model(bert: Path):
+    encoder = build(f"{bert}+tune")
+    assert isinstance(encoder.sources[1], TunedLayers)
+    assert encoder.dims == Dims(12 + 24)
+
+
+def test_what_a_bert_cannot_be_is_told(bert: Path, tiny_model: Path, tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"encoder 'bert:.*': The model is a BiLM; expected a"):
+        build(f"bert:{tiny_model}")
+    with pytest.raises(ConfigError, match=r"has 3 layers; \+last4 needs 4"):
+        build(f"{tiny_model}+last4")
+    with pytest.raises(ConfigError, match=r"stands alone; .* leave out 'bert:'"):
+        build(f"glove:{write_static(tmp_path)}+bert:{bert}+tune")

@@ -35,8 +35,9 @@ from elmore.tasks.compare.trials import (
     write_outcome,
 )
 from elmore.tasks.encoded import Input
-from elmore.tasks.encoders.encoder import STORE, build_encoder
+from elmore.tasks.encoders.encoder import build_encoder
 from elmore.tasks.encoders.layer_sources import LayersInStore
+from elmore.tasks.encoders.names import STORE
 from elmore.tasks.fit import EpochReport, fit, overlap
 from elmore.tasks.task import Corpus, all_inputs
 

@@ -23,7 +23,8 @@ from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import write_text
 from elmore.small_files import read_small
-from elmore.tasks.encoders.encoder import NONE, STATIC, STORE, EncoderConfig
+from elmore.tasks.encoders.encoder import EncoderConfig
+from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
 from elmore.tasks.recipes import FitConfig
 
@@ -106,13 +107,18 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
     }
     own = {"encoder": encoder_settings(config, trial.encoder), "seed": trial.seed}
     batch = max(1, round(config.batch / stretch))
-    return config.model_copy(update={**own, **stretched, "batch": batch})
+    tuning = config.tuning.model_copy(
+        update={
+            "epochs": math.ceil(config.tuning.epochs * stretch),
+            "batch": max(1, round(config.tuning.batch / stretch)),
+        }
+    )
+    return config.model_copy(update={**own, **stretched, "batch": batch, "tuning": tuning})
 
 
 def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
     """Only encoders that contain a model are fine-tuned."""
-    models = [name for name in names_in(source) if not name.startswith((STATIC, STORE))]
-    fine_tune = config.encoder.fine_tune and bool(models)
+    fine_tune = config.encoder.fine_tune and any(part.is_model for part in parts_of(source))
     return config.encoder.model_copy(update={"source": source, "fine_tune": fine_tune})
 
 
@@ -210,17 +216,33 @@ def claim_folder(settings: dict[str, Any], output: Path) -> None:
             raise ConfigError(
                 f"{path}: damaged; remove the folder, or choose another --output."
             ) from None
-        if changed := sorted(_changes(before, settings)):
+        completed = _complete(before, settings)
+        if changed := sorted(_changes(completed, settings)):
             raise ConfigError(
                 f"{output}: a comparison with other settings or files ({', '.join(changed)}); "
                 "choose another --output, or remove that folder."
             )
+        if before != completed:
+            write_text(path, _text(settings))
         return
     if any(output.glob("[!.]*")):
         raise InputError(f"{output}: has files in it, but no comparison; choose another --output.")
     output.mkdir(parents=True, exist_ok=True)
     # Written first: another process that starts now must see that this is a comparison.
-    write_text(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, _text(settings))
+
+
+def _text(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
+
+
+def _complete(before: Any, now: dict[str, Any]) -> Any:
+    """A comparison older than the fine-tuning of BERT has none of it, and so no settings of it:
+    any may be chosen now."""
+    match before:
+        case {"fit": dict(fit), **rest}:
+            return {**rest, "fit": {"tuning": now["fit"]["tuning"], **fit}}
+    return before
 
 
 def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
@@ -237,7 +259,7 @@ def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
 
 
 def names_in(encoder: str) -> frozenset[str]:
-    """The sources of an encoder, beside the task's own trained vectors."""
+    """The sources of an encoder and their options, beside the task's own trained vectors."""
     return frozenset(name.strip() for name in encoder.split("+")) - {NONE}
 
 

@@ -1,6 +1,7 @@
 """From inputs to vectors. A string names the encoder: `none`, `glove:FILE`, `small-en`,
 `store:DIR`, or several joined by `+`. Every encoder also has word and character vectors that are
-trained with the task, so two encoders differ only in their pretrained vectors.
+trained with the task, so two encoders differ only in their pretrained vectors. One has not: a
+fine-tuned BERT, `bert:DIR+tune`, is all there is below the task's head.
 """
 
 # B sentences, T words in the longest, D vector dim
@@ -12,9 +13,10 @@ import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
+from elmore.checkpoint.bert import bert_of
 from elmore.config import Frozen
 from elmore.embedder import Embedder
-from elmore.errors import ConfigError
+from elmore.errors import ConfigError, FormatError
 from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
@@ -22,10 +24,13 @@ from elmore.tasks.encoded import Dims, Encoded, Input, words_of
 from elmore.tasks.encoders.layer_sources import (
     FrozenLayers,
     Join,
+    KeptLayers,
+    LastLayers,
     LayersInMemory,
     LayersInStore,
     TunedLayers,
 )
+from elmore.tasks.encoders.names import NONE, STATIC, STORE, Part, parts_of
 from elmore.tasks.encoders.source import (
     LearnedMix,
     OwnConfig,
@@ -35,8 +40,7 @@ from elmore.tasks.encoders.source import (
     VectorSource,
     batch_of,
 )
-
-NONE, STATIC, STORE = "none", "glove:", "store:"
+from elmore.tasks.encoders.tuned_bert import TunedBert
 
 
 class EncoderConfig(Frozen):
@@ -45,8 +49,8 @@ class EncoderConfig(Frozen):
     model_config = ConfigDict(allow_inf_nan=False)
 
     source: str = NONE
-    """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `store:DIR`, or
-    several joined by `+`."""
+    """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `bert:DIR`,
+    `store:DIR`, or several joined by `+`; after a model `+last4` or `+tune`."""
     join: Join = "input"
     """Where a biLM enters: at the input; there and at the output of the task's RNN; there only."""
     own: OwnConfig = OwnConfig()
@@ -61,6 +65,11 @@ class EncoderConfig(Frozen):
     mix_rate: float = Field(default=10.0, gt=0)
     """What the learning rate is multiplied by for these few weights, which would learn slowly."""
 
+    @property
+    def tunes_bert(self) -> bool:
+        """Whether a `bert:DIR` is fine-tuned, as its paper does it."""
+        return any(p.is_bert and (p.tune or self.fine_tune) for p in parts_of(self.source))
+
 
 class Encoder(nn.Module):
     """Sources of vectors side by side, each with its share of every vector."""
@@ -69,7 +78,11 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.sources = cast(Sequence[VectorSource], nn.ModuleList(sources))
-        self.dims = Dims(sum(s.dims.vectors for s in sources), sum(s.dims.late for s in sources))
+        self.dims = Dims(
+            sum(s.dims.vectors for s in sources),
+            sum(s.dims.late for s in sources),
+            sum(s.dims.pooled for s in sources),
+        )
 
     def forward(self, inputs: Sequence[Input]) -> Encoded:
         batch = batch_of(inputs, self.device)
@@ -77,7 +90,13 @@ class Encoder(nn.Module):
         vectors = [output.vectors for output in outputs if output.vectors is not None]
         late = [output.late for output in outputs if output.late is not None]
         x = torch.cat(vectors, dim=-1) * batch.mask.unsqueeze(-1)  # (B, T, D)
-        return Encoded(x, batch.mask, torch.cat(late, dim=-1) if late else None)
+        pooled = [output.pooled for output in outputs if output.pooled is not None]
+        return Encoded(
+            x,
+            batch.mask,
+            torch.cat(late, dim=-1) if late else None,
+            torch.cat(pooled, dim=-1) if pooled else None,
+        )
 
     @property
     def device(self) -> torch.device:
@@ -94,9 +113,9 @@ class Encoder(nn.Module):
         for source in self.sources:
             source.begin_epoch(epoch)
 
-    def tuned(self) -> list[nn.Parameter]:
-        """A pretrained model's own weights, to be trained at a smaller rate."""
-        return [parameter for source in self.sources for parameter in source.tuned()]
+    def tuned(self) -> list[list[nn.Parameter]]:
+        """A pretrained model's own weights that are trained further, by floors, top first."""
+        return [floor for source in self.sources for floor in source.tuned()]
 
     def scalar_mixes(self) -> list[ScalarMix]:
         return [mix for source in self.sources for mix in source.mixes().values()]
@@ -131,9 +150,14 @@ class Encoder(nn.Module):
         return tuple(s.fingerprint for s in self.sources if s.fingerprint is not None)
 
     def notes(self, inputs: Iterable[Input]) -> tuple[str, ...]:
-        """Words that are longer than a source reads, so that their ends are cut."""
+        """On words and inputs that are longer than a source reads."""
+        inputs = list(dict.fromkeys(inputs))
         words = {word for item in inputs for word in words_of(item)}
-        return tuple(note for source in self.sources for note in source.notes(words))
+        return tuple(
+            note
+            for source in self.sources
+            for note in (*source.notes(words), *source.long_inputs(inputs))
+        )
 
     def unread(self, inputs: Iterable[Input]) -> tuple[str, ...]:
         """Notes on sources that cannot tell most of the words apart."""
@@ -146,31 +170,51 @@ def build_encoder(
 ) -> Encoder:
     """`words` have trained vectors of their own, see `own_words`. A frozen model's vectors are kept
     in a store under `cache`, else in memory."""
-    names = [name.strip() for name in config.source.split("+")]
-    if not all(names):
-        raise ConfigError(
-            f"encoder {config.source!r}: a part of it is empty; expected none, glove:FILE, "
-            "store:DIR, a model, or several of them joined by +."
-        )
+    parts = [part for part in parts_of(config.source) if part.name != NONE]
+    if config.tunes_bert:
+        return Encoder(config, [_tuned_bert(parts, config)])
     own = OwnVectors(config.own, words)
-    pretrained = [_pretrained(name, config, words, cache) for name in names if name != NONE]
+    pretrained = [_pretrained(part, config, words, cache) for part in parts]
     encoder = Encoder(config, [own, *pretrained])
     if config.fine_tune and not encoder.tuned():
         raise ConfigError(f"encoder {config.source!r}: there is no model in it to fine-tune.")
     return encoder
 
 
+def _tuned_bert(parts: Sequence[Part], config: EncoderConfig) -> TunedBert:
+    if len(parts) > 1:
+        raise ConfigError(
+            f"encoder {config.source!r}: a BERT that is fine-tuned stands alone; to fine-tune it "
+            "beside other vectors, under the task's own model, leave out 'bert:'."
+        )
+    return TunedBert(parts[0].name, _loaded(parts[0]))
+
+
 def _pretrained(
-    name: str, config: EncoderConfig, words: Sequence[str], cache: Path | None
+    part: Part, config: EncoderConfig, words: Sequence[str], cache: Path | None
 ) -> VectorSource:
+    name = part.name
     if name.startswith(STATIC):
         vectors = StaticVectors.load(Path(name.removeprefix(STATIC)))
         return StaticWords(name, vectors, words, tune=config.tune_static)
     if name.startswith(STORE):
         stored = LayersInStore(Store.open(name.removeprefix(STORE)))
         return FrozenLayers(name, config.join, stored, l2=config.mix_l2)
-    embedder = Embedder.load(name)
-    if config.fine_tune:
+    embedder = _loaded(part)
+    if part.tune or config.fine_tune:
         return TunedLayers(name, config.join, embedder, l2=config.mix_l2)
-    kept = LayersInMemory(embedder) if cache is None else LayersInStore.cached(embedder, cache)
+    kept: KeptLayers = (
+        LayersInMemory(embedder) if cache is None else LayersInStore.cached(embedder, cache)
+    )
+    kept = LastLayers(kept, name) if part.last else kept
     return FrozenLayers(name, config.join, kept, embedder, l2=config.mix_l2)
+
+
+def _loaded(part: Part) -> Embedder:
+    embedder = Embedder.load(part.model)
+    if part.is_bert:
+        try:
+            bert_of(embedder.checkpoint)
+        except FormatError as error:
+            raise ConfigError(f"encoder {part.name!r}: {error}") from None
+    return embedder

@@ -6,7 +6,7 @@ learned weights.
 # B inputs, T words in the longest, n words of a sentence, L layers, D vector dim
 import time
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -18,7 +18,7 @@ from torch import nn
 from elmore.elmo import TrainableLayers
 from elmore.embedder import Embedder, LayerSource
 from elmore.embedding import Layers
-from elmore.errors import InputError
+from elmore.errors import ConfigError, InputError
 from elmore.files.lock import BusyError
 from elmore.models.layers import LayerStates
 from elmore.nn.scalar_mix import ScalarMix
@@ -30,6 +30,7 @@ from elmore.text.reader import Pair
 Join = Literal["input", "both", "late"]
 _WAIT_SECONDS = 1.0
 _SAMPLE, _FEWEST = 200, 20  # words that show whether a model can read a text
+_LAST = 4
 
 
 class MixedLayers(VectorSource):
@@ -50,12 +51,7 @@ class MixedLayers(VectorSource):
         return SourceOutput(*mixed)
 
     def unread(self, words: Sequence[str]) -> list[str]:
-        """Of some of the words, each alone, by the lowest layer."""
-        some = words[:: len(words) // _SAMPLE + 1]
-        vectors = self.lowest(some) if len(some) >= _FEWEST else []
-        most = max(Counter(vector.tobytes() for vector in vectors).values(), default=0)
-        note = f"{self.name} has one vector for {most} of {len(some)} different words: can it read"
-        return [f"{note} this text?"] if 2 * most > len(some) else []
+        return alike(self.name, words, self.lowest)
 
     def lowest(self, words: Sequence[str]) -> list[NDArray[np.float32]]:
         """The lowest layer (D,) of each word alone; empty where the model is not known."""
@@ -64,6 +60,17 @@ class MixedLayers(VectorSource):
     def mixes(self) -> dict[Place, ScalarMix]:
         places: dict[Place, ScalarMix | None] = {"input": self.input_mix, "late": self.late_mix}
         return {place: mix for place, mix in places.items() if mix is not None}
+
+
+def alike(
+    name: str, words: Sequence[str], lowest: Callable[[Sequence[str]], list[NDArray[np.float32]]]
+) -> list[str]:
+    """A note if most of some of these words have one vector, each alone, in the lowest layer."""
+    some = words[:: len(words) // _SAMPLE + 1]
+    vectors = lowest(some) if len(some) >= _FEWEST else []
+    most = max(Counter(vector.tobytes() for vector in vectors).values(), default=0)
+    note = f"{name} has one vector for {most} of {len(some)} different words: can it read"
+    return [f"{note} this text?"] if 2 * most > len(some) else []
 
 
 class KeptLayers(Protocol):
@@ -157,6 +164,28 @@ def _one_text(item: Input) -> Words:
     return item
 
 
+class LastLayers:
+    """The last four of some layers side by side, as one layer: BERT's features in its paper."""
+
+    n_layers = 1
+
+    def __init__(self, kept: KeptLayers, name: str):
+        if kept.n_layers < _LAST:
+            raise ConfigError(
+                f"encoder {name!r}: has {kept.n_layers} layers; +last{_LAST} needs {_LAST}."
+            )
+        self.kept, self.dim = kept, _LAST * kept.dim
+        self.fingerprint = f"{kept.fingerprint} last{_LAST}"
+
+    def prepare(self, inputs: Iterable[Input]) -> None:
+        self.kept.prepare(inputs)
+
+    def batch(self, inputs: Sequence[Input]) -> LayerStates:
+        states = self.kept.batch(inputs)
+        joined = torch.cat([*states.layers[-_LAST:]], dim=-1)  # (B, T, 4 D)
+        return LayerStates(joined.unsqueeze(0), states.mask)
+
+
 class FrozenLayers(MixedLayers):
     """Layers from memory or disk; nothing of the model is trained."""
 
@@ -214,8 +243,8 @@ class TunedLayers(MixedLayers):
             self.trainable.layers([(word,) for word in words]).layers[0, :, 0].cpu().numpy()
         )
 
-    def tuned(self) -> list[nn.Parameter]:
-        return [*self.trainable.model.parameters()]
+    def tuned(self) -> list[list[nn.Parameter]]:
+        return self.floors
 
     def forward(self, batch: Batch) -> SourceOutput:
         return self.mix(self.trainable.layers(batch.inputs))

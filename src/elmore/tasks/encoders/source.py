@@ -58,10 +58,12 @@ def batch_of(inputs: Sequence[Input], device: torch.device) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class SourceOutput:
-    """What a source adds to the input, and what it adds late; None for nothing."""
+    """What a source adds to the input, what it adds late, and what it says of each input as a
+    whole; None for nothing."""
 
     vectors: Tensor | None  # (B, T, D)
     late: Tensor | None = None  # (B, T, D)
+    pooled: Tensor | None = None  # (B, D)
 
 
 class LearnedMix(Frozen):
@@ -97,8 +99,8 @@ class VectorSource(nn.Module):
     def begin_epoch(self, epoch: int) -> None:
         """Epochs count from 1."""
 
-    def tuned(self) -> list[nn.Parameter]:
-        """Pretrained weights that are trained further, at a smaller rate."""
+    def tuned(self) -> list[list[nn.Parameter]]:
+        """Pretrained weights that are trained further, by floors, top first."""
         return []
 
     def mixes(self) -> dict[Place, ScalarMix]:
@@ -107,6 +109,10 @@ class VectorSource(nn.Module):
 
     def notes(self, words: Iterable[str]) -> list[str]:
         return [] if self.reader is None else cut_words(self.name, self.reader, words)
+
+    def long_inputs(self, inputs: Sequence[Input]) -> list[str]:
+        """A note on inputs that are too long to be read at once."""
+        return []
 
     def unread(self, words: Sequence[str]) -> list[str]:
         """A note if most of these words, which all differ, have one and the same vector."""
