@@ -37,6 +37,10 @@ COMMANDS = {
     "index compact": "folder --quiet",
     "neighbors": "folder sentence --all-words --layer --model --word -k",
     "senses": "folder word --layer --typical",
+    "substitutes": (
+        "source sentence --all --cased --device --json --lowercase --options --position --top "
+        "--word"
+    ),
     "doctor": "source --options" + PIECES,
     "serve": (
         "--api-key --batch-words --device --host --index --max-bytes --max-words --model "
