@@ -43,8 +43,9 @@ COMMANDS = {
     ),
     "doctor": "source --options" + PIECES,
     "serve": (
-        "--api-key --batch-words --device --host --index --max-bytes --max-words --model "
-        "--options --port --precision --queue-words --quiet" + PIECES
+        "--allow-host --api-key --batch-words --client-connections --device --held-bytes --host "
+        "--index --max-bytes --max-connections --max-words --model --no-substitutes --options "
+        "--port --precision --queue-words --quiet --substitutes" + PIECES
     ),
     "store fill": (
         "folder text --device --errors --gamma --keep --model --options --precision --quiet "

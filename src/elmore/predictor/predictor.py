@@ -12,7 +12,7 @@ from torch import Tensor
 from elmore.checkpoint.bert_config import word_options
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
-from elmore.embedder import BATCH_WORDS, find_device
+from elmore.embedder import BATCH_WORDS, Embedder, find_device
 from elmore.embedding import Sentence
 from elmore.engine.runner import exactly
 from elmore.errors import ConfigError, FormatError, InputError
@@ -48,6 +48,14 @@ class Predictor:
         words = word_options(lowercase, None)
         checkpoint = load(source, options=options, heads=True, words=words)
         return cls(checkpoint, device=device, source=str(source))
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> "Predictor | None":
+        """Of a model that is loaded already; None if what predicts words is missing."""
+        try:
+            return cls(embedder.checkpoint, device=str(embedder.device))
+        except FormatError:
+            return None
 
     def substitutes(
         self,
