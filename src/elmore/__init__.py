@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from elmore.embedder import Embedder
     from elmore.embedding import Embedding
     from elmore.nn.scalar_mix import ScalarMix
+    from elmore.predictor.predictor import Predictor
     from elmore.pretrain.run import pretrain
     from elmore.search.index import Index
     from elmore.store.cached import CachedEmbedder
@@ -26,6 +27,7 @@ __all__ = [
     "Embedder",
     "Embedding",
     "Index",
+    "Predictor",
     "ScalarMix",
     "Store",
     "compare",
@@ -39,6 +41,7 @@ _HOMES = {
     "Embedder": "elmore.embedder",
     "Embedding": "elmore.embedding",
     "Index": "elmore.search.index",
+    "Predictor": "elmore.predictor.predictor",
     "ScalarMix": "elmore.nn.scalar_mix",
     "Store": "elmore.store.store",
     "compare": "elmore.tasks.compare.compare",

@@ -151,15 +151,18 @@ class Embedder(Streams):
         precision: str = "float32",
         pieces: str | None = None,
         lowercase: bool | None = None,
+        heads: bool = False,
     ) -> "Embedder":
         """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
 
         `precision` "int8" is several times as fast on a CPU, with an error of about 1 %.
         A model that reads pieces of words, such as BERT, gives a word the vector of its first
         piece, or with `pieces` "mean" the mean of all. `lowercase` is needed only where the
-        model's files do not say whether it reads lowercased text.
+        model's files do not say whether it reads lowercased text. `heads` also loads what predicts
+        words, if it is there; a `Predictor` needs it.
         """
-        checkpoint = load(source, options=options, words=word_options(lowercase, pieces))
+        words = word_options(lowercase, pieces)
+        checkpoint = load(source, options=options, heads=heads, words=words)
         return cls(checkpoint, device=device, precision=precision, source=str(source))
 
     def __repr__(self) -> str:

@@ -37,10 +37,15 @@ COMMANDS = {
     "index compact": "folder --quiet",
     "neighbors": "folder sentence --all-words --layer --model --word -k",
     "senses": "folder word --layer --typical",
+    "substitutes": (
+        "source sentence --all --cased --device --json --lowercase --options --position --top "
+        "--word"
+    ),
     "doctor": "source --options" + PIECES,
     "serve": (
-        "--api-key --batch-words --device --host --index --max-bytes --max-words --model "
-        "--options --port --precision --queue-words --quiet" + PIECES
+        "--allow-host --api-key --batch-words --client-connections --device --held-bytes --host "
+        "--index --max-bytes --max-connections --max-words --model --no-substitutes --options "
+        "--port --precision --queue-words --quiet --substitutes" + PIECES
     ),
     "store fill": (
         "folder text --as-is --device --errors --gamma --keep --lines --model --options "

@@ -257,6 +257,21 @@ def sentence_log_probs(
     return log_probs[0], log_probs[1], states
 
 
+def place_probabilities(
+    W: Weights, options: Options, words: Sequence[str], index: int, vocab: Sequence[str]
+) -> Array:
+    """The normalized product of what both directions predict for a place, (V,). Each reads its own
+    side of the place only."""
+    x = marked_inputs(W, options, words, vocab)  # (n + 2, P)
+    product = np.ones(len(vocab))
+    for d, seen in enumerate((x[: index + 1], x[index + 2 :][::-1])):
+        outputs, _ = direction(W, options, d, seen)
+        product = product * np.exp(
+            log_softmax(outputs[-1][-1] @ get(W, "softmax/W").T + get(W, "softmax/b"))
+        )
+    return np.asarray(product / product.sum())
+
+
 # Weights for tests
 
 

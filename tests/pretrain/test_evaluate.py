@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from elmore.checkpoint.bilm import language_model
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, FormatError, InputError
@@ -19,7 +20,6 @@ from elmore.pretrain.evaluate import (
     SentenceScore,
     evaluate,
     first_words,
-    language_model,
     perplexity,
     summarize,
 )

@@ -17,7 +17,7 @@ from elmore.serve.config import ServeConfig
 from tests.serve.running import running
 from tests.serve.test_search_routes import index  # noqa: F401
 
-POSTS = ["/embed", "/words", "/similarity", "/v1/embeddings", "/neighbors"]
+POSTS = ["/embed", "/words", "/similarity", "/v1/embeddings", "/neighbors", "/substitutes"]
 SURROGATE, DEEP, LONG_NUMBER = rb"\ud800", b"[" * 100_000, b"9" * 100_000
 BODIES = [
     b"", b" ", b"null", b"[]", b"1", b'"a"', b"{", b"}", b"{]", b"{} {}", b"\x00", b"\xff\xfe",

@@ -29,6 +29,7 @@ OPERATIONS = [
     "POST /embed",
     "POST /neighbors",
     "POST /similarity",
+    "POST /substitutes",
     "POST /v1/embeddings",
     "POST /words",
 ]

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.language_model import LanguageModel
 from elmore.models.layers import LayerModel
 from elmore.nn.char_cnn import CharCNNConfig
-from elmore.nn.softmax import AdaptiveSoftmax
+from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.text.byte_reader import ByteReader
 from elmore.text.dictionary_reader import DictionaryReader, read_dictionary
@@ -93,6 +94,19 @@ def softmax_of(checkpoint: Checkpoint) -> SoftmaxHead | None:
     head = checkpoint.heads.get(SOFTMAX)
     assert head is None or isinstance(head, SoftmaxHead)
     return head
+
+
+def language_model(checkpoint: Checkpoint, source: str) -> LanguageModel:
+    """A checkpoint that can predict, or what it lacks."""
+    softmax = softmax_of(checkpoint)
+    if softmax is None or checkpoint.vocabulary is None:
+        lacks = "softmax" if softmax is None else "vocabulary (vocab.txt)"
+        raise FormatError(
+            f"{source}: has no {lacks}, so it cannot predict words; most published ELMos come "
+            "without one. Train one with: elmore pretrain CORPUS --from SOURCE."
+        )
+    plain = softmax if isinstance(softmax, AdaptiveSoftmax) else Softmax.from_linear(softmax)
+    return LanguageModel(bilm_of(checkpoint), plain)
 
 
 def build_softmax(weight: Tensor, bias: Tensor) -> nn.Linear:

@@ -54,7 +54,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
-    from elmore.checkpoint.bilm import speller_of
+    from elmore.checkpoint.bilm import language_model, speller_of
     from elmore.checkpoint.checkpoint import TrainedOn
     from elmore.checkpoint.sources import load
     from elmore.errors import ConfigError
@@ -83,7 +83,7 @@ def evaluate(
             print(json.dumps({"sentence": " ".join(found.words), **row}, ensure_ascii=False))
         print(_reading(read, trained), file=sys.stderr)
         return
-    model = scores.language_model(checkpoint, source).eval()
+    model = language_model(checkpoint, source).eval()
     assert checkpoint.vocabulary is not None
     result = scores.perplexity(
         model,

@@ -27,6 +27,7 @@ from elmore.cli.pretrain import pretrain
 from elmore.cli.senses import senses
 from elmore.cli.serve import serve
 from elmore.cli.store import store
+from elmore.cli.substitutes import substitutes
 from elmore.cli.task import task
 from elmore.errors import ElmoreError, ElmoreWarning
 
@@ -44,6 +45,7 @@ for verb in (
     compare,
     neighbors,
     senses,
+    substitutes,
     doctor,
     serve,
 ):

@@ -60,6 +60,13 @@ def serve(
     options: OptionsFile = None,
     pieces: Pieces = None,
     lowercase: Lowercase = None,
+    substitutes: Annotated[
+        bool,
+        typer.Option(
+            "--substitutes/--no-substitutes",
+            help="Load what predicts words, if the model has it.",
+        ),
+    ] = True,
     device: Device = "auto",
     precision: RunPrecision = Precision.FLOAT32,
     max_words: Annotated[int | None, typer.Option(help="Words per request, 4096.")] = None,
@@ -109,6 +116,7 @@ def serve(
             precision=precision.value,
             pieces=pieces,
             lowercase=lowercase,
+            heads=substitutes,
         )
         name = Path(model).name
         found = None if index is None else Index.open(index, embedder)

@@ -108,9 +108,14 @@ class Softmax(nn.Module):
             found.append(torch.log_softmax(scores, -1).gather(1, targets[rows, None]).squeeze(1))
         return torch.cat(found) if found else h.new_zeros(0)
 
+    @torch.no_grad()
+    def distribution(self, h: Tensor) -> Tensor:
+        """log p of every word: (N, P) -> (N, V)."""
+        return torch.log_softmax(F.linear(h, self.weight, self.bias.squeeze(1)), -1)
+
 
 class AdaptiveSoftmax(nn.Module):
-    """torch's adaptive softmax with the same two methods."""
+    """torch's adaptive softmax with the same methods."""
 
     def __init__(self, n_words: int, dim: int, config: AdaptiveSoftmaxConfig):
         super().__init__()
@@ -132,6 +137,11 @@ class AdaptiveSoftmax(nn.Module):
     @torch.no_grad()
     def log_probs(self, h: Tensor, targets: Tensor) -> Tensor:
         log_probs: Tensor = self.inner(h, targets).output
+        return log_probs
+
+    @torch.no_grad()
+    def distribution(self, h: Tensor) -> Tensor:
+        log_probs: Tensor = self.inner.log_prob(h)
         return log_probs
 
 

@@ -11,11 +11,10 @@ from itertools import islice
 import numpy as np
 import torch
 
-from elmore.checkpoint.bilm import bilm_of, softmax_of, speller_of
+from elmore.checkpoint.bilm import language_model, speller_of
 from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.errors import ConfigError, FormatError, InputError
+from elmore.errors import ConfigError, InputError
 from elmore.models.language_model import LanguageModel, prediction_targets
-from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import marked, pieces, row_batch, sentence_batch
 from elmore.pretrain.sentences import Words
@@ -54,19 +53,6 @@ class Perplexity:
     unknown: int
     cut: int = 0
     """Sentences that were read in pieces."""
-
-
-def language_model(checkpoint: Checkpoint, source: str) -> LanguageModel:
-    """A checkpoint that can predict, or what it lacks."""
-    softmax = softmax_of(checkpoint)
-    if softmax is None or checkpoint.vocabulary is None:
-        lacks = "softmax" if softmax is None else "vocabulary (vocab.txt)"
-        raise FormatError(
-            f"{source}: has no {lacks}, so it cannot predict words; most published ELMos come "
-            "without one. Train one with: elmore pretrain CORPUS --from SOURCE."
-        )
-    plain = softmax if isinstance(softmax, AdaptiveSoftmax) else Softmax.from_linear(softmax)
-    return LanguageModel(bilm_of(checkpoint), plain)
 
 
 def first_words(sentences: Iterable[Words], n_words: int | None) -> Iterator[Words]:

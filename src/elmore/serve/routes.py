@@ -1,5 +1,5 @@
-"""The routes: words, vectors, cosines, OpenAI's format, information about the server and, with an
-index, nearest uses and senses.
+"""The routes: words, vectors, cosines, OpenAI's format, substitutes, information about the server
+and, with an index, nearest uses and senses.
 """
 
 from typing import Annotated, Any
@@ -10,8 +10,9 @@ from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from elmore import __version__
-from elmore.embedding import Vectors
+from elmore.embedding import ReadSentence, Vectors
 from elmore.errors import ConfigError, InputError
+from elmore.predictor.place import Place
 from elmore.serve import vectors
 from elmore.serve.index_service import IndexService, not_indexed
 from elmore.serve.metrics import MEDIA_TYPE
@@ -29,6 +30,8 @@ from elmore.serve.schemas import (
     SensesAnswer,
     SimilarityAnswer,
     SimilarityRequest,
+    SubstitutesAnswer,
+    SubstitutesRequest,
     WordsAnswer,
     WordsRequest,
 )
@@ -149,6 +152,27 @@ def _openai_rows(found: list[Vectors], as_base64: bool) -> list[dict[str, Any]]:
     return [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(encoded)]
 
 
+@router.post("/substitutes", responses=documented(*MODEL_PROBLEMS, 404))
+async def substitutes(
+    request: Request, asked: SubstitutesRequest, server: TheServer
+) -> SubstitutesAnswer:
+    """The words most likely in the place of a word, by a model that was trained to predict them."""
+    if (predictor := server.predictor) is None:
+        raise RefusedError(404, "The model of this server has no head or softmax for words.")
+    (read,) = await server.read([asked.sentence])
+    _word_at(read, asked.position)
+    place = Place(read.words, asked.position)
+    found = await server.substitutes(request, predictor, place, asked.top)
+    answer = {"query": {"words": read.words, "position": asked.position}, "substitutes": found}
+    return SubstitutesAnswer.model_validate(answer)
+
+
+def _word_at(read: ReadSentence, position: int) -> str:
+    if position >= len(read.words):
+        raise InputError(f"position is {position}; the sentence has {len(read.words)} words.")
+    return read.words[position]
+
+
 @router.get("/info", responses=documented(401))
 async def info(server: TheServer) -> InfoAnswer:
     """Which model this is, what it is limited to, and what its index holds."""
@@ -164,6 +188,7 @@ async def info(server: TheServer) -> InfoAnswer:
             bytes=config.max_bytes, sentences=config.max_sentences, words=config.max_words
         ),
         index=None if server.searching is None else server.searching.info(),
+        substitutes=server.predictor is not None,
     )
 
 
@@ -187,9 +212,7 @@ async def neighbors(
     """The indexed uses that are most like a word in a sentence, and its static neighbors."""
     searching = _searching(server)
     (read,) = reads = await server.read([asked.sentence])
-    if asked.position >= len(read.words):
-        raise InputError(f"position is {asked.position}; the sentence has {len(read.words)} words.")
-    word = read.words[asked.position]
+    word = _word_at(read, asked.position)
     if asked.same_word and searching.spelling(word) is None:
         raise not_indexed(word)
     (layers,) = await server.embed(request, reads)

@@ -242,6 +242,27 @@ class SensesAnswer(_Answer):
     map: list[MapPoint]
 
 
+# Words that fit a place --------------------------------------------------------------------------
+
+
+class SubstitutesRequest(_Request):
+    sentence: Sentence
+    position: Annotated[int, Field(ge=0, le=2**31, description="Counted from 0."), WHOLE]
+    top: Annotated[int, Field(ge=1, le=MAX_K), WHOLE] = 10
+
+
+class WordProbability(_Answer):
+    word: str
+    probability: float
+
+
+class SubstitutesAnswer(_Read):
+    """The words most likely in the place of a word, which the model does not see."""
+
+    query: WordAt
+    substitutes: list[WordProbability] = Field(description="The most likely first.")
+
+
 # The server -------------------------------------------------------------------------------------
 
 
@@ -269,6 +290,7 @@ class InfoAnswer(_Answer):
     version: str
     limits: Limits
     index: IndexInfo | None
+    substitutes: bool = Field(description="Whether the model can predict words.")
 
 
 class HealthAnswer(_Answer):

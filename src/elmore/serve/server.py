@@ -11,10 +11,12 @@ from starlette.concurrency import run_in_threadpool
 
 from elmore.embedder import Embedder
 from elmore.embedding import ReadSentence, Vectors, read_sentence
+from elmore.predictor.place import Place, Substitute
+from elmore.predictor.predictor import Predictor
 from elmore.search.index import Index
 from elmore.serve.batcher import Batcher
 from elmore.serve.config import ServeConfig
-from elmore.serve.index_service import IndexService
+from elmore.serve.index_service import IndexService, Worker
 from elmore.serve.memory import Memory
 from elmore.serve.metrics import Metrics
 from elmore.serve.problems import RefusedError, too_large
@@ -34,6 +36,8 @@ class Server:
         self.metrics.held_bytes.set_function(lambda: self.memory.used)
         self.batcher = Batcher(self._compute, config, self.metrics)
         self.searching = None if index is None else IndexService(index, config)
+        self.predictor = Predictor.of(embedder)
+        self._predicting = Worker("substitutes", config.queue_searches)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -41,6 +45,7 @@ class Server:
         await run_in_threadpool(self._warm_up)
         async with self.batcher:
             yield
+        self._predicting.close()
         if self.searching is not None:
             self.searching.close()
 
@@ -48,6 +53,8 @@ class Server:
         """Do what the first client would otherwise wait for."""
         self._compute([["the"]])
         assert self.embedder.fingerprint
+        if self.predictor is not None:
+            self.predictor.substitutes([(["the"], 0)])
         if self.searching is not None:
             self.searching.warm_up()
 
@@ -69,6 +76,13 @@ class Server:
     async def embed(self, request: Request, reads: list[ReadSentence]) -> list[Vectors]:
         """(L, n, D) of each sentence, unless the client leaves."""
         return await unless_gone(request, self.batcher.embed([read.words for read in reads]))
+
+    async def substitutes(
+        self, request: Request, predictor: Predictor, place: Place, top: int
+    ) -> list[Substitute]:
+        """In a thread of their own, unless the client leaves."""
+        found = self._predicting.run(lambda: predictor.substitutes([place], top=top))
+        return (await unless_gone(request, found))[0]
 
 
 def _read_all(sentences: Iterable[str | list[str]], config: ServeConfig) -> list[ReadSentence]:

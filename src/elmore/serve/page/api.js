@@ -19,6 +19,7 @@ export const api = {
   info: (signal) => get("info", signal),
   words: (text, signal) => post("words", { text }, signal),
   neighbors: (query, signal) => post("neighbors", query, signal).catch(asUnknown),
+  substitutes: (place, signal) => post("substitutes", place, signal),
   similarity: (pair, signal) => post("similarity", pair, signal),
   senses: ({ word, layer }, signal) =>
     get(`senses?word=${encodeURIComponent(word)}&layer=${layer}`, signal),

@@ -13,9 +13,10 @@ import { inContext, prose } from "./prose.js";
 import { showSenses } from "./senses.js";
 import { showStatic, showUses, signUses } from "./uses.js";
 import { isEmpty, readView, START, viewAddress } from "./view.js";
-import { pressWord, showWords } from "./words.js";
+import { pressWord, showSubstitutes, showWords } from "./words.js";
 
 const SHOWN = 10; // nearest uses
+const SUBSTITUTES = 8; // in one line
 const EXAMPLES = [
   ["The boat was tied to the bank of the river .", 6],
   ["She opened an account at the bank .", 6],
@@ -69,6 +70,8 @@ const weights = () => (usable() ? view.weights : Array(info.n_layers).fill(1));
 const splitting = new Panel(byId("words"), splitSentence, ({ words }) => {
   showWords(byId("words"), words, (position) => go({ position }));
 });
+const substitutes = new Panel(byId("substitutes"), api.substitutes, (answer) =>
+  showSubstitutes(inside("substitutes", "ol"), answer.substitutes));
 const uses = new Panel(byId("near"), api.neighbors, showNeighbors);
 const senses = new Panel(byId("senses"), api.senses, showMap);
 const heat = new Panel(byId("heat"), api.similarity, (answer) => {
@@ -80,6 +83,12 @@ const map = new UseMap(byId("map"), (use) => choose(use));
 async function splitSentence(sentence, signal) {
   return typeof sentence === "string" ? api.words(sentence, signal) : { words: sentence };
 }
+
+/** Where the model can predict words. */
+const substitutesQuestion = () =>
+  info.substitutes && word() !== undefined
+    ? { sentence: words(), position: view.position, top: SUBSTITUTES }
+    : null;
 
 function usesQuestion() {
   if (word() === undefined || !info.index) return null;
@@ -149,7 +158,9 @@ async function render(focusWords = false) {
     if (focusWords && !movedOn(from)) inside("words", "[tabindex='0']")?.focus();
     showControls();
     showUnreadable();
-    await Promise.all([loadNear(), heat.load(heatQuestion())]);
+    await Promise.all([
+      substitutes.load(substitutesQuestion()), loadNear(), heat.load(heatQuestion()),
+    ]);
     showUnreadable();
   } catch (error) {
     if (!isVoid(error)) complain(error.message);
@@ -184,7 +195,8 @@ function showInfo() {
 /** The controls stay as they are under a reader's hands, which have set them already. */
 function showControls() {
   const controls = byId("controls");
-  byId("choose").hidden = !words().length || word() !== undefined || !info.index;
+  const clickable = info.index || info.substitutes;
+  byId("choose").hidden = !words().length || word() !== undefined || !clickable;
   controls.hidden = word() === undefined || !info.index;
   byId("weights").hidden = layer() !== "mix" || !canMix();
   if (controls.hidden || controls.contains(document.activeElement)) return;

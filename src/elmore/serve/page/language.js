@@ -11,6 +11,8 @@ const ENGLISH = {
   examples: "For example:",
   words: "Words of the sentence",
   chooseWord: "Choose a word: click it, or go to it with the arrow keys and press Enter.",
+  substitutes: "Words that would fit here",
+  substitutesHint: "The most likely words in this place, by the other words of the sentence alone",
   layer: "Layer",
   mix: "mix",
   mixWeights: "Weights of the mix",
@@ -77,6 +79,8 @@ const CHINESE = {
   examples: "例如：",
   words: "句中的词",
   chooseWord: "选一个词：点击它，或用方向键移到它上面再按回车。",
+  substitutes: "此处可能的词",
+  substitutesHint: "模型只看句中其他的词，列出此处最可能的词",
   layer: "层",
   mix: "混合",
   mixWeights: "混合权重",
@@ -154,7 +158,7 @@ export function translatePage() {
   for (const node of document.querySelectorAll("[data-say]")) {
     node.textContent = say[node.dataset.say];
   }
-  for (const name of ["placeholder", "aria-label"]) {
+  for (const name of ["placeholder", "aria-label", "title"]) {
     for (const node of document.querySelectorAll(`[data-say-${name}]`)) {
       node.setAttribute(name, say[node.getAttribute(`data-say-${name}`)]);
     }

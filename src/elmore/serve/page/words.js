@@ -1,4 +1,5 @@
-// The words of the sentence as a row of buttons: one stop for the Tab key, arrow keys between.
+// The words of the sentence as a row of buttons: one stop for the Tab key, arrow keys between. Below
+// it a line of the words that the model would put in the place of the chosen one.
 
 import { element } from "./dom.js";
 
@@ -24,6 +25,15 @@ export function pressWord(row, position) {
   buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === position));
   if (buttons[position]) makeStop(buttons, position);
 }
+
+export function showSubstitutes(list, substitutes) {
+  list.replaceChildren(...substitutes.map(({ word, probability }) =>
+    element("li", {},
+      element("span", { class: "word" }, word), " ",
+      element("span", { class: "score" }, percent(probability)))));
+}
+
+const percent = (p) => (p < 0.001 ? "<0.1%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}%`);
 
 const makeStop = (buttons, stop) =>
   buttons.forEach((button, i) => (button.tabIndex = i === stop ? 0 : -1));
