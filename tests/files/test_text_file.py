@@ -154,6 +154,27 @@ def test_reading_is_lazy_and_the_file_is_closed(tmp_path: Path, ending: str):
     assert list(lines) == []
 
 
+def test_an_xz_file_cannot_ask_for_all_memory(tmp_path: Path):
+    """Its header asks for a dictionary of 1.5 GB, which liblzma would allocate at once."""
+    content = bytearray(lzma.compress(b"a b\n", preset=0))
+    size, flags = content[12], 12 + 4  # the block header: size, flags, filter 0x21, 1, property
+    assert content[14:16] == b"\x21\x01"
+    content[flags] = 37
+    end = 12 + (size + 1) * 4
+    content[end - 4 : end] = zlib.crc32(content[12 : end - 4]).to_bytes(4, "little")
+    path = tmp_path / "greedy.xz"
+    path.write_bytes(content)
+    assert "line 1: the compressed data ends or is damaged here (Memory usage" in complaint(path)
+
+
+def test_streams_of_xz_may_be_padded_and_an_empty_file_is_no_stream(tmp_path: Path):
+    path = tmp_path / "two.xz"
+    path.write_bytes(lzma.compress(b"a\n") + bytes(8) + lzma.compress(b"b\n") + bytes(4))
+    assert list(read_lines(path)) == ["a", "b"]
+    path.write_bytes(b"")
+    assert "the compressed data ends" in complaint(path)
+
+
 def test_a_bomb_of_zst_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(corpus, "MAX_LINE_BYTES", 1 << 16)
     path = write(tmp_path, bytes(1 << 27), ".zst")

@@ -7,7 +7,7 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -18,9 +18,9 @@ Errors = Literal["strict", "replace"]
 
 STDIN = "-"
 COMPRESSED = (".gz", ".xz", ".zst")
-_PIECE = 1 << 20  # bytes, decompressed at a time
-_MAX_DICTIONARY = 1 << 30  # bytes of memory that an .xz file may ask for
 MAX_LINE_BYTES = 1 << 28  # no sentence is that long; it is probably a binary file
+_MOST_MEMORY = 1 << 29  # that a compressed file may ask for
+_PIECE = 1 << 16
 _BOM = b"\xef\xbb\xbf"
 _DAMAGE: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 with suppress(ImportError):
@@ -118,7 +118,8 @@ def _opened(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
     if path.suffix == ".xz":
-        return _decompressed(path, _xz_pieces)
+        file = path.open("rb")
+        return io.BufferedReader(_Unpacked(file, _xz_pieces(file)), buffer_size=1 << 20)
     if path.suffix == ".zst":
         return _opened_zst(path)
     return path.open("rb")
@@ -129,22 +130,15 @@ def _opened_zst(path: Path) -> IO[bytes]:
         import zstandard
     except ImportError:
         raise InputError(f"{path}: reading .zst needs: pip install 'elmore[zst]'") from None
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-    return _decompressed(path, lambda file: _zst_pieces(file, decompressor))
+    file, decompressor = path.open("rb"), zstandard.ZstdDecompressor(max_window_size=_MOST_MEMORY)
+    return io.BufferedReader(_Unpacked(file, _zst_pieces(file, decompressor)), buffer_size=1 << 20)
 
 
-def _decompressed(path: Path, pieces: Callable[[IO[bytes]], Iterator[bytes]]) -> IO[bytes]:
-    return io.BufferedReader(_Decompressed(path.open("rb"), pieces), buffer_size=1 << 20)
+class _Unpacked(io.RawIOBase):
+    """Pieces of decompressed data as a file."""
 
-
-class _Decompressed(io.RawIOBase):
-    """A compressed file read piece by piece: zstandard's own reader does not notice a truncated
-    file, and that of lzma takes the memory that a file asks for."""
-
-    def __init__(self, file: IO[bytes], pieces: Callable[[IO[bytes]], Iterator[bytes]]):
-        self._file = file
-        self._pieces = pieces(file)
-        self._rest = b""
+    def __init__(self, file: IO[bytes], pieces: Iterator[bytes]):
+        self._file, self._pieces, self._rest = file, pieces, b""
 
     def readable(self) -> bool:
         return True
@@ -164,7 +158,23 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
+def _xz_pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """Like lzma.open, but a file cannot ask for more memory than a corpus needs."""
+    data = b""
+    while True:  # one stream after another
+        stream = lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
+        while not stream.eof:
+            if stream.needs_input and not (data := data or file.read(_PIECE)):
+                raise EOFError("the last stream is truncated")
+            yield stream.decompress(data, max_length=_PIECE)
+            data = b""
+        data = stream.unused_data.lstrip(b"\0") or file.read(_PIECE).lstrip(b"\0")  # padding
+        if not data:
+            return
+
+
 def _zst_pieces(file: IO[bytes], decompressor: Any) -> Iterator[bytes]:
+    """The frames. zstandard's own reader does not notice a truncated file."""
     frame, data = None, b""
     while data := data or file.read(1 << 12):  # small: data can grow about 30,000 times
         frame = frame or decompressor.decompressobj()
@@ -173,16 +183,3 @@ def _zst_pieces(file: IO[bytes], decompressor: Any) -> Iterator[bytes]:
         frame = None if frame.eof else frame
     if frame is not None:
         raise EOFError("the last frame is truncated")
-
-
-def _xz_pieces(file: IO[bytes]) -> Iterator[bytes]:
-    stream, data = None, b""
-    while data := data or file.read(1 << 16):
-        stream = stream or lzma.LZMADecompressor(memlimit=_MAX_DICTIONARY)
-        yield stream.decompress(data, _PIECE)
-        while not stream.eof and not stream.needs_input:
-            yield stream.decompress(b"", _PIECE)
-        data = stream.unused_data.lstrip(b"\0") if stream.eof else b""  # padding between streams
-        stream = None if stream.eof else stream
-    if stream is not None:
-        raise EOFError("the last stream is truncated")
