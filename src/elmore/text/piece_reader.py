@@ -86,6 +86,10 @@ class PieceReader:
         long = len(word) > self.wordpiece.config.max_characters
         return long and self.wordpiece.unknown in self.wordpiece.pieces([word])[0]
 
+    def unreadable(self, word: str) -> bool:
+        """Nothing of it is in the vocabulary."""
+        return self.wordpiece.pieces([word]) == [(self.wordpiece.unknown,)]
+
     def files(self) -> dict[str, bytes]:
         return self.wordpiece.files(self.max_positions)
 
