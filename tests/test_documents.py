@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from elmore.checkpoint.sources import save
 from elmore.cli.main import main
+from tests.tiny_bert import tiny_bert
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,9 +39,12 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("document", ["README.md", "README.zh-CN.md", "docs/cli.md"])
-@pytest.mark.usefixtures("reader")
-def test_every_block_of_a_document_runs_and_prints_what_it_says(document: str):
+DOCUMENTS = ["README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_block_of_a_document_runs_and_prints_what_it_says(document: str, reader: Path):
+    save(tiny_bert(max_positions=64), reader / "my-bert")
     printed, names = "", {"__name__": "readme"}
     for language, text in blocks(document):
         match language:

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from elmore.checkpoint.options import read_options
-from elmore.checkpoint.sources import load
+from elmore.checkpoint.sources import load, save
 from elmore.checkpoint.torch_file import read_torch_file
 from elmore.errors import ElmoreError, FormatError
 from tests.checkpoint.foreign_models import (
@@ -33,6 +34,7 @@ from tests.checkpoint.foreign_models import (
     pack_zip,
     save_tensors,
 )
+from tests.tiny_bert import tiny_bert
 
 MAX_SECONDS, MAX_GROWTH = 3, 512 << 20
 
@@ -73,6 +75,16 @@ def spoiled(raw: bytes, rng: np.random.Generator, n: int) -> Iterator[bytes]:
             yield raw[:at] + b"\xff" * (size % 9 + 1) + raw[at + size % 9 + 1 :]
 
 
+def make_bert(folder: Path, old: bool = False) -> None:
+    """As a Hugging Face folder; `old` has a file of torch.save and vocab.txt only."""
+    save(tiny_bert(heads=True), folder)
+    if old:
+        weights = load_file(folder / "model.safetensors")
+        torch.save(weights, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+        (folder / "model.safetensors").unlink()
+        (folder / "tokenizer.json").unlink()
+
+
 def make_transformer_archive(folder: Path) -> Path:
     make_transformer(folder / "unpacked")
     return pack_tar(folder / "unpacked", folder / "model.tar.gz")
@@ -110,6 +122,11 @@ MODELS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     "ELMoForManyLangs, old torch file": (
         lambda folder: make_manylangs(folder, old=True),
         ["encoder.pkl", "token_embedder.pkl", "config.json"],
+    ),
+    "BERT": (make_bert, ["model.safetensors", "config.json", "tokenizer.json"]),
+    "BERT, old torch file, vocab.txt": (
+        lambda folder: make_bert(folder, old=True),
+        ["pytorch_model.bin", "vocab.txt", "tokenizer_config.json"],
     ),
     "bilm-tf": (make_bilm_tf, ["model.ckpt-7.index", "options.json", "checkpoint"]),
 }
@@ -200,7 +217,9 @@ def test_a_harmful_pickle_in_every_place_of_every_model(tmp_path: Path):
     make_transformer(tmp_path / "a")
     make_task(tmp_path / "b")
     make_manylangs(tmp_path / "c")
-    for name in ("a/weights.th", "b/weights.th", "c/encoder.pkl", "c/token_embedder.pkl"):
+    make_bert(tmp_path / "d", old=True)
+    torch_files = ("a/weights.th", "b/weights.th", "c/encoder.pkl", "c/token_embedder.pkl")
+    for name in (*torch_files, "d/pytorch_model.bin"):
         path = tmp_path / name
         shutil.copy(path, tmp_path / "kept")
         for write in (plain_pickle, old_torch_file, new_torch_file):
@@ -293,9 +312,12 @@ def test_configs_with_one_thing_replaced(tmp_path: Path, value: object):
     """Hundreds of lies: each is refused, or changes nothing a model's shape depends on."""
     make_transformer(tmp_path / "a")
     make_manylangs(tmp_path / "b")
+    make_bert(tmp_path / "c")
+    bert = tmp_path / "c" / "config.json"
     for path, config in (
         (tmp_path / "a" / "config.json", TRANSFORMER),
         (tmp_path / "b" / "cnn_tiny.json", MANYLANGS),
+        (bert, json.loads(bert.read_text())),
     ):
         refused = 0
         for changed in replaced(config, value):

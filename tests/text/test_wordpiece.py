@@ -160,7 +160,7 @@ def test_marks_in_words_are_marks():
 def test_added_pieces_are_found_in_words():
     added = [AddedPiece(id=len(VOCABULARY), content="<new>", special=False)]
     found = WordPiece(VOCABULARY, WordPieceConfig(lowercase=True), added)
-    assert found.pieces(["<new>"]) == [(len(VOCABULARY),)]
+    assert found.pieces(["<new>", "[MASK]"]) == [(len(VOCABULARY),), (found.mask,)]
 
 
 def test_a_word_too_long_is_unknown():

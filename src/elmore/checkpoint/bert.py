@@ -19,7 +19,7 @@ from elmore.checkpoint.bert_config import (
     refuse_relatives,
 )
 from elmore.checkpoint.bert_names import DECODERS, Family, hugging_face_names, plain_name
-from elmore.checkpoint.checkpoint import Checkpoint, build_model
+from elmore.checkpoint.checkpoint import Checkpoint, build_model, empty_model
 from elmore.checkpoint.loose_json import read_json
 from elmore.checkpoint.native import CONFIG, MODEL, save_tensors
 from elmore.checkpoint.torch_file import TorchTensors
@@ -122,8 +122,7 @@ def read_model(tensors: BertTensors, config: BertConfig, family: Family) -> Bert
             f"{tensors.where}: the tensor '{top}' of the top layer is missing; the model's config "
             f"calls for {config.n_layers} layers."
         )
-    with torch.device("meta"):
-        shapes = Bert(config).state_dict()
+    shapes = empty_model(config, tensors.where).state_dict()
     model = build_model(config, _take(tensors, shapes, family), tensors.where)
     assert isinstance(model, Bert)
     return model

@@ -89,17 +89,22 @@ class Checkpoint:
 
 def build_model(config: ModelConfig, tensors: Mapping[str, Tensor], source: str) -> LayerModel:
     """A model with exactly `tensors`, or an error that names the first that does not fit."""
-    try:
-        with torch.device("meta"):
-            model = build(config)
-    except (RuntimeError, TypeError, OverflowError):  # sizes beyond what an int64 can count
-        raise FormatError(f"{source}: its config calls for impossibly large tensors.") from None
+    model = empty_model(config, source)
     check_tensors({name: tuple(p.shape) for name, p in model.state_dict().items()}, tensors, source)
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise FormatError(f"{source}: '{name}' contains NaN or infinite values; damaged.")
     model.load_state_dict(dict(tensors), assign=True)
     return model.requires_grad_(False).eval()
+
+
+def empty_model(config: ModelConfig, source: str) -> LayerModel:
+    """Without any memory for its weights, for their names and shapes."""
+    try:
+        with torch.device("meta"):
+            return build(config)
+    except (RuntimeError, TypeError, OverflowError):  # sizes beyond what an int64 can count
+        raise FormatError(f"{source}: its config calls for impossibly large tensors.") from None
 
 
 def check_tensors(

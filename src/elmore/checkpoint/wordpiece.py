@@ -53,12 +53,7 @@ def read_wordpiece(
         said |= {"lowercase": _case(folder, said, vocabulary, lowercase)}
         try:
             found = WordPiece(vocabulary, WordPieceConfig(**said), added)
-            if lost := [piece for piece in found.added if piece.id >= n_rows]:
-                raise FormatError(
-                    f"{lost[0].content[:40]!r} has the id {lost[0].id}, {_rows(n_rows)}"
-                )
-            _ = found.tokenizer  # built now, so that what it cannot use is refused here
-            return found, _compare(len(found), n_rows, len(found.added))
+            return found, _check(found, n_rows)
         except FormatError as error:
             raise FormatError(f"{path}: {error}.") from None
 
@@ -98,9 +93,7 @@ class _Tokenizer(Foreign):
     added_tokens: list[dict[str, Any]] = Field(default_factory=list)
 
 
-def _from_tokenizer(
-    path: Path, n_rows: int
-) -> tuple[list[str], dict[str, Any], list[AddedPiece] | None]:
+def _from_tokenizer(path: Path, n_rows: int) -> tuple[list[str], dict[str, Any], list[AddedPiece]]:
     said = _Tokenizer.model_validate(read_json(path))
     normalizer, model = said.normalizer, said.model
     settings = {
@@ -113,22 +106,18 @@ def _from_tokenizer(
         "max_characters": model.max_input_chars_per_word,
     }
     added = [AddedPiece.model_validate(piece, strict=True) for piece in said.added_tokens]
-    return _by_id(model.vocab, n_rows, path), settings, added or None
+    return _by_id(model.vocab, n_rows, path), settings, added
 
 
 def _by_id(vocab: Mapping[str, int], n_rows: int, path: Path) -> list[str]:
     """Pieces in the order of their ids; an id without a piece has an empty one."""
-    pieces = [""] * (max(vocab.values(), default=-1) + 1 if _all_within(vocab, n_rows, path) else 0)
-    for piece, i in vocab.items():
-        pieces[i] = piece
-    return pieces
-
-
-def _all_within(vocab: Mapping[str, int], n_rows: int, path: Path) -> bool:
     for piece, i in vocab.items():
         if not 0 <= i < n_rows:
             raise FormatError(f"{path}: {piece[:40]!r} has the id {i}, {_rows(n_rows)}.")
-    return True
+    pieces = [""] * (max(vocab.values(), default=-1) + 1)
+    for piece, i in vocab.items():
+        pieces[i] = piece
+    return pieces
 
 
 def _rows(n_rows: int) -> str:
@@ -147,18 +136,18 @@ def _read_vocabulary(path: Path) -> list[str]:
         raise FormatError(
             f"{path}: cannot be read ({error.strerror}); a BERT needs vocab.txt or tokenizer.json."
         ) from None
-    return text.removesuffix("\n").replace("\r\n", "\n").split("\n")
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _old_added(folder: Path, n_pieces: int) -> list[AddedPiece] | None:
+def _old_added(folder: Path, n_pieces: int) -> list[AddedPiece]:
     """Old folders list pieces that were added to vocab.txt in a file of their own."""
     path = folder / _ADDED
     if not path.is_file():
-        return None
-    found = sorted(read_json(path).items(), key=lambda item: str(item[1]))
+        return []
+    found = read_json(path).items()
     with valid(path):
         added = [AddedPiece(id=i, content=c, normalized=True, special=False) for c, i in found]
-    return [piece for piece in added if piece.id >= n_pieces] or None
+    return [piece for piece in added if piece.id >= n_pieces]
 
 
 def _settings(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -207,9 +196,14 @@ def _refuse_other_class(settings: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _compare(n_pieces: int, n_rows: int, n_added: int) -> tuple[str, ...]:
-    """A table may be rounded up; any other difference means two different models."""
-    if n_pieces == n_rows or (n_rows - n_pieces <= n_added and n_pieces < n_rows):
+def _check(found: WordPiece, n_rows: int) -> tuple[str, ...]:
+    """Every piece has a row. A table may be rounded up, which is noted; any other difference means
+    two different models."""
+    if lost := [piece for piece in found.added if piece.id >= n_rows]:
+        raise FormatError(f"{lost[0].content[:40]!r} has the id {lost[0].id}, {_rows(n_rows)}")
+    _ = found.tokenizer  # built now, so that what it cannot use is refused here
+    n_pieces = len(found) + sum(piece.id >= len(found) for piece in found.added)
+    if n_pieces == n_rows:
         return ()
     if n_pieces < n_rows < n_pieces + _MAX_PADDING and n_rows % 8 == 0:
         return (f"the table of pieces has {n_rows - n_pieces} rows more than the vocabulary.",)

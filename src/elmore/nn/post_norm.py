@@ -7,7 +7,7 @@ of real positions, and attention needs no mask.
 """
 
 # N positions of all rows, b rows of one length, t that length, D dim, H heads, F feed-forward dim
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -19,7 +19,11 @@ from elmore.nn.dropout import Dropout
 
 Activation = Literal["gelu", "gelu_new", "relu"]
 """`gelu` is the exact one, by erf; `gelu_new` is the approximation by tanh."""
-ACTIVATIONS = {"gelu": F.gelu, "gelu_new": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
 
 Group = tuple[int, int]
 """(b, t): so many rows of this length."""

@@ -47,7 +47,8 @@ class CachedEmbedder(Streams):
         """The model's, as if they were layers of this store."""
         vectors = self.embedder.static(texts)  # (n, D)
         layers = np.broadcast_to(vectors, (self.embedder.n_layers, *vectors.shape))
-        return self.store.as_stored(Embedding([""] * len(texts), layers)).layers[0]
+        stored: Vectors = self.store.as_stored(Embedding([""] * len(texts), layers)).layers[0]
+        return stored
 
     def _window_words(self, batch_words: int) -> int:
         return _WINDOW_WORDS

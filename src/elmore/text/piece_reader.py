@@ -101,8 +101,8 @@ class PieceReader:
         return tuple(item)
 
     def _sizes(self, counts: Sequence[int]) -> list[int]:
-        """How many pieces of each text go into a row: all, or else half a row of the longer at
-        least, and what is left over by the other."""
+        """How many pieces of each text go into a row: all of them, or as many as the other text
+        leaves room for, and half a row at least."""
         room = self.max_positions - len(counts) - 1
         if len(counts) == 1:
             return [min(counts[0], room)]
@@ -110,28 +110,39 @@ class PieceReader:
         return [first, min(counts[1], room - first)]
 
     def _lay(self, item: Input) -> _Laid:
-        marks = self.wordpiece
-        found = [marks.pieces(text) for text in self._texts(item)]
-        texts = [np.array([i for word in words for i in word], dtype=np.int64) for words in found]
+        words = [self.wordpiece.pieces(text) for text in self._texts(item)]
+        texts = [np.array([i for word in text for i in word], np.int64) for text in words]
         sizes = self._sizes([len(text) for text in texts])
-        starts = [window_starts(len(t), size) for t, size in zip(texts, sizes, strict=True)]
-        ids, segments = [], []
-        for row in range(max(map(len, starts))):
-            parts = [np.array([marks.begin])]
-            for text, size, begins in zip(texts, sizes, starts, strict=True):
-                begin = begins[min(row, len(begins) - 1)]
-                parts += [text[begin : begin + size], np.array([marks.end])]
-            ids.append(np.concatenate(parts))
-            segments.append(np.repeat([0, *range(len(texts))], [1, *(n + 1 for n in sizes)]))
-        rows, columns, before = [], [], 1
-        for text, size, begins in zip(texts, sizes, starts, strict=True):
-            row, column = best_windows(len(text), size, begins)
-            rows.append(row)
-            columns.append(column + before)
-            before += size + 1
-        counts = [len(word) for words in found for word in words]
-        lengths = np.array(counts, dtype=np.int64)
-        return _Laid(ids, segments, _joined(rows), _joined(columns), lengths)
+        parts = [_Part(*part) for part in zip(texts, sizes, strict=True)]
+        n_rows = max(len(part.starts) for part in parts)
+        segments = np.repeat([0, *range(len(parts))], [1, *(size + 1 for size in sizes)])
+        before = [1, 2 + sizes[0]]  # what stands before each text in its row
+        found = [best_windows(len(part.text), part.size, part.starts) for part in parts]
+        return _Laid(
+            ids=[self._row([part.window(row) for part in parts]) for row in range(n_rows)],
+            segments=[segments] * n_rows,
+            rows=_joined([window for window, _ in found]),
+            columns=_joined([place + n for (_, place), n in zip(found, before, strict=False)]),
+            pieces=np.array([len(word) for text in words for word in text], np.int64),
+        )
+
+    def _row(self, windows: Sequence[IntArray]) -> IntArray:
+        """With their marks."""
+        end = np.array([self.wordpiece.end])
+        marked = [part for window in windows for part in (window, end)]
+        return np.concatenate([np.array([self.wordpiece.begin]), *marked])
+
+
+class _Part:
+    """One of the texts of an input, of which each row has a window."""
+
+    def __init__(self, text: IntArray, size: int):
+        self.text, self.size, self.starts = text, size, window_starts(len(text), size)
+
+    def window(self, row: int) -> IntArray:
+        """A text with fewer windows than there are rows repeats its last one."""
+        start = self.starts[min(row, len(self.starts) - 1)]
+        return self.text[start : start + self.size]
 
 
 def window_starts(n: int, size: int) -> list[int]:

@@ -65,9 +65,9 @@ class WordPiece:
         self,
         vocabulary: Sequence[str],
         config: WordPieceConfig,
-        added: Sequence[AddedPiece] | None = None,
+        added: Sequence[AddedPiece] = (),
     ):
-        """`added` is None where nothing but the marks is found in raw text."""
+        """`added` are found in raw text like the marks, which need not be among them."""
         self.vocabulary, self.config = tuple(vocabulary), config
         self.ids = {piece: i for i, piece in enumerate(self.vocabulary) if piece}
         if missing := [mark for mark in config.marks if mark not in self.ids]:
@@ -75,8 +75,9 @@ class WordPiece:
                 f"the vocabulary of {len(self.vocabulary):,} pieces lacks {', '.join(missing)}; "
                 "expected the one the model was trained with"
             )
-        marks = (AddedPiece(id=self.ids[mark], content=mark) for mark in config.marks)
-        self.added = tuple(marks if added is None else added)
+        by_content = {mark: AddedPiece(id=self.ids[mark], content=mark) for mark in config.marks}
+        by_content |= {piece.content: piece for piece in added}
+        self.added = sorted(by_content.values(), key=lambda piece: piece.id)
         self.padding, self.unknown, self.begin, self.end, self.mask = (
             self.ids[mark] for mark in config.marks
         )
