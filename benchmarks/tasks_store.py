@@ -22,6 +22,7 @@ from elmore.embedder import Embedder
 from elmore.files.text_file import read_lines
 from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerStates
+from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.recipes import find_recipe
 from elmore.store.store import Store
 from elmore.tasks.encoded import Input, words_of
@@ -73,7 +74,9 @@ def main() -> None:
 def measured(recipe: str, sentences: list[Words], rounds: int) -> dict[str, Any]:
     """Processor seconds, median of the rounds: of the vectors alone, and of a training epoch."""
     torch.manual_seed(0)
-    embedder = Embedder(bilm_checkpoint(BiLM(find_recipe(recipe).model)), device="cpu")
+    config = find_recipe(recipe)
+    assert isinstance(config, PretrainConfig)
+    embedder = Embedder(bilm_checkpoint(BiLM(config.model)), device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "a.store", embedder, precision="float16")
         store.fill([list(words) for words in sentences])

@@ -45,7 +45,9 @@ def endless(recipe: PretrainConfig, report_steps: int) -> PretrainConfig:
 
 
 def main(job: Job) -> None:
-    config = endless(override(find_recipe(job.case.recipe), job.case.settings), job.steps)
+    recipe = override(find_recipe(job.case.recipe), job.case.settings)
+    assert isinstance(recipe, PretrainConfig)
+    config = endless(recipe, job.steps)
     sentences, vocabulary = job.folder / "sentences.txt", job.folder / "vocab.txt"
     warm_up_calls = -(-job.warm_up // job.steps)
     try:

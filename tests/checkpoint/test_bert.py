@@ -445,7 +445,7 @@ def test_wrong_weights_are_refused(folder: Path, change: Any, said: str):
 def test_missing_files_are_named(folder: Path):
     (folder / "tokenizer.json").rename(folder / "t")
     (folder / "vocab.txt").rename(folder / "v")
-    with pytest.raises(FormatError, match=r"vocab.txt or tokenizer.json"):
+    with pytest.raises(FormatError, match=r"a BERT needs tokenizer.json or vocab.txt"):
         load(folder)
     (folder / "t").rename(folder / "tokenizer.json")
     (folder / "model.safetensors").unlink()

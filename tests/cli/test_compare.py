@@ -122,4 +122,4 @@ def test_other_settings_for_the_same_folder_are_refused(
     assert compare(data, "--quiet") == 0
     capsys.readouterr()
     assert compare(data, "--epochs=2") == 2
-    assert "(epochs)" in capsys.readouterr().err
+    assert "(epochs, tuning.epochs)" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_usage_errors_are_one_line_and_exit_2(
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (InputError("a: bad.\nReally."), 2, "elmore: a: bad. Really."),
+        (InputError("a: bad.\nReally."), 2, r"elmore: a: bad.\nReally."),
         (OSError(28, "No space left on device"), 2, "No space left on device"),
         (PermissionError(13, "Permission denied", "x"), 2, "x: Permission denied."),
         (KeyboardInterrupt(), 130, "elmore: stopped."),

@@ -87,7 +87,7 @@ def test_it_learns(text: Path, tmp_path: Path):
     log = [line for line in logged(tmp_path / "run") if "mlm" in line]
     assert log[0]["mlm"] == pytest.approx(np.log(100), abs=1.0)
     assert log[-1]["mlm"] < 2.8
-    assert log[-1]["mlm_accuracy"] > 0.4
+    assert log[-1]["mlm_accuracy"] > 0.3  # the most frequent piece alone: 0.2
 
 
 @pytest.mark.parametrize("pairs", ["true", "false"])

@@ -28,6 +28,7 @@ from elmore.checkpoint.wordpiece import read_wordpiece
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.bert import MASKED, NEXT, Bert, BertConfig, MaskedHead, next_head
+from elmore.small_files import read_small
 from elmore.text.piece_reader import PieceReader
 from elmore.text.wordpiece import WordPiece
 
@@ -73,9 +74,8 @@ def bert_folder(folder: Path) -> Path | None:
 
 def _first_module(folder: Path) -> Path | None:
     try:
-        modules = json.loads((folder / MODULES).read_bytes())
-        name = modules[0]["path"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        name = json.loads(read_small(folder / MODULES))[0]["path"]
+    except (FormatError, ValueError, LookupError, TypeError, RecursionError):
         return None
     return folder / name if isinstance(name, str) and name and Path(name).name == name else None
 

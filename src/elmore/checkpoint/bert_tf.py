@@ -39,7 +39,7 @@ def read_bert_tf(
     return bert_checkpoint(model, wordpiece, heads=found, options=raw, notes=notes)
 
 
-class _Variables(NamedTensors):
+class _Variables(NamedTensors[Tensor]):
     """The variables of a BERT, asked for by the names of Hugging Face."""
 
     def __init__(self, bundle: TensorBundle, judge: str):

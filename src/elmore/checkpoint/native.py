@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -28,12 +28,12 @@ from elmore.checkpoint.checkpoint import (
     build_model,
     check_tensors,
 )
+from elmore.checkpoint.weight_files import open_safetensors
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.softmax import AdaptiveSoftmax, AdaptiveSoftmaxConfig
-from elmore.small_files import MAX_BYTES, open_regular
 from elmore.text.dictionary_reader import CHARACTERS, WORDS
 from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
@@ -184,19 +184,12 @@ def read_config(path: Path) -> NativeConfig:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        with open_regular(path) as start:
-            if (size := int.from_bytes(start.read(8), "little")) > MAX_BYTES:
-                raise FormatError(f"{path}: a header of {size:,} bytes; not a safetensors file.")
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            for name in names:
-                if (kind := file.get_slice(name).get_dtype()) not in _FLOATS:
-                    raise FormatError(f"{path}: '{name}' is {kind}; expected one of {_FLOATS}.")
-            # Copied: mapped tensors may be unaligned, and products with them round differently.
-            return {name: file.get_tensor(name).to(torch.float32, copy=True) for name in names}
-    except (OSError, SafetensorError) as error:
-        raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None
+    with open_safetensors(path) as file:
+        names = list(file.keys())
+        for name in names:
+            if (kind := file.get_slice(name).get_dtype()) not in _FLOATS:
+                raise FormatError(f"{path}: '{name}' is {kind}; expected one of {_FLOATS}.")
+        return {name: file.get_tensor(name).to(torch.float32, copy=True) for name in names}
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:

@@ -2,7 +2,10 @@
 file outside of the folder is read, and nothing is executed.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -10,6 +13,7 @@ from torch import Tensor
 from elmore.checkpoint.loose_json import read_json
 from elmore.checkpoint.torch_file import read_torch_file
 from elmore.errors import FormatError
+from elmore.small_files import MAX_BYTES, open_regular
 
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
@@ -52,8 +56,21 @@ def _parts(index: Path) -> list[Path]:
 def _read(path: Path) -> dict[str, Tensor]:
     if path.suffix != ".safetensors":
         return read_torch_file(path)
+    with open_safetensors(path) as file:
+        return {name: file.get_tensor(name) for name in list(file.keys())}
+
+
+@contextmanager
+def open_safetensors(path: Path) -> Iterator[Any]:
+    """Whose tensors are mapped: they may be unaligned, and products with them round differently.
+    They are copied before they are used."""
     try:
+        with open_regular(path) as start:
+            if (size := int.from_bytes(start.read(8), "little")) > MAX_BYTES:
+                raise FormatError(
+                    f"{path}: not a readable safetensors file (header: {size:,} bytes)."
+                )
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in list(file.keys())}
+            yield file
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: not a readable safetensors file ({error}).") from None

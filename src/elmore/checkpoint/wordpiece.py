@@ -11,6 +11,7 @@ from pydantic import Field
 from elmore.checkpoint.loose_json import read_json
 from elmore.config import Foreign, valid
 from elmore.errors import ConfigError, FormatError
+from elmore.small_files import read_small
 from elmore.text.wordpiece import (
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -30,7 +31,6 @@ _MARKS = {
     "pad_token": "padding",
     "mask_token": "mask",
 }
-_MAX_VOCABULARY_BYTES = 1 << 26
 _MAX_PADDING = 128  # tables are rounded up, to multiples of this at most
 
 
@@ -126,16 +126,12 @@ def _rows(n_rows: int) -> str:
 
 def _read_vocabulary(path: Path) -> list[str]:
     """One piece per line; its id is the number of the line, from 0."""
+    if not path.exists():
+        raise FormatError(f"{path}: no such file; a BERT needs tokenizer.json or vocab.txt.")
     try:
-        if path.stat().st_size > _MAX_VOCABULARY_BYTES:
-            raise FormatError(f"{path}: too large for a vocabulary of pieces, one per line.")
-        text = path.read_bytes().decode("utf-8")
+        text = read_small(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}).") from None
-    except OSError as error:
-        raise FormatError(
-            f"{path}: cannot be read ({error.strerror}); a BERT needs vocab.txt or tokenizer.json."
-        ) from None
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 

@@ -94,7 +94,8 @@ def _pairs(
 ) -> Iterator[Instance]:
     sentences, at = documents.document(i), 0
     while at < len(sentences):
-        chunk, n = [], 0
+        chunk: list[Ids] = []
+        n = 0
         while at + len(chunk) < len(sentences) and n < target:
             chunk.append(sentences[at + len(chunk)])
             n += len(chunk[-1])
@@ -141,10 +142,8 @@ def _shortened(first: Ids, second: Ids, room: int, rng: np.random.Generator) -> 
 
 
 def _row(first: Ids, second: Ids | None, marks: Marks, *, random_next: bool) -> Instance:
-    texts = [[marks.begin], first, [marks.end]]
-    if second is not None:
-        texts += [second, [marks.end]]
-    ids = np.concatenate(texts).astype(np.int64)
+    begin, end = (np.array([mark], dtype=np.int64) for mark in (marks.begin, marks.end))
+    ids = np.concatenate([begin, first, end, *(() if second is None else (second, end))])
     segments = np.zeros_like(ids)
     segments[len(first) + 2 :] = 1
     return Instance(ids, segments, random_next)

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from elmore.embedder import BATCH_WORDS, Embedder, Streams
+from elmore.embedder import BATCH_WORDS, Embedder, Streams, words_alone
 from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors
 from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
@@ -82,9 +82,9 @@ class StoredLayers:
         self.n_layers, self.dim = store.n_layers, store.dim
         self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
 
-    def static(self, words: Sequence[str]) -> Vectors:
-        """Layer 0 of words that are in the store as sentences of their own, (n, D)."""
-        return np.stack([self.store[[word]].layers[0, 0] for word in words])
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """By words that are in the store as sentences of their own, (n, D)."""
+        return words_alone(self.stream, texts)
 
     def stream(
         self, items: Iterable[Any], *, key: Callable[[Any], Sentence] | None = None

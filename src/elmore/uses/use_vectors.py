@@ -76,6 +76,6 @@ def stream_with_static(
             continue
         chosen = [words(item)[position] for position in positions(item)]
         if new := [word for word in dict.fromkeys(chosen) if word not in static]:
-            static.update(zip(new, source.static(new), strict=True))
+            static.update(zip(new, source.static([[word] for word in new]), strict=True))
         found = [static[word] for word in chosen]
         yield item, embedding, np.stack(found) if found else embedding.layers[0, :0]

@@ -267,7 +267,9 @@ class MaskedObjective:
     def validate(self) -> dict[str, float]:
         if not self.valid:
             return {}
-        sums: Counter[str] = Counter()
+        sums = dict.fromkeys(("mlm", "mlm_accuracy"), 0.0)
+        if self.model.following is not None:
+            sums |= dict.fromkeys(("nsp", "nsp_accuracy"), 0.0)
         for batch in self.valid:
             found = self._loss(batch)
             sums["mlm"] += found.pieces.item()

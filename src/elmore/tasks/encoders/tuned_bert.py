@@ -35,6 +35,7 @@ class TunedBert(VectorSource):
         return self.trainable.model.floors()
 
     def long_inputs(self, inputs: Sequence[Input]) -> list[str]:
+        assert self.reader is not None
         n = sum(self.reader.length(item) > self.max_positions for item in inputs)
         note = (
             f"{n:,} texts or pairs are longer than the {self.max_positions} positions of "
