@@ -14,10 +14,13 @@ from elmore.embedder import Embedder
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.layer_sources import alike
 from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
+from elmore.text.reader import Reader
 
 
 class TunedBert(VectorSource):
     """The top layer at the first piece of each word, and the pooled `[CLS]` of each input."""
+
+    reader: Reader
 
     def __init__(self, name: str, embedder: Embedder):
         super().__init__()
