@@ -366,6 +366,7 @@ def compared(folder: Path) -> Answer:
     """The table without seconds and remarks; the learned mixes apart: they are computed."""
     table = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
     table.pop("notes")
+    table["settings"]["fit"].pop("tuning", None)  # how BERT is fine-tuned: a later version's
     mixes: list[float] = []
     for row in table["rows"]:
         row.pop("seconds")

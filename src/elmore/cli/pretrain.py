@@ -22,8 +22,7 @@ def pretrain(
     recipe: Annotated[
         str,
         typer.Option(
-            help="elmo-laptop, elmo-small …, bert-laptop, bert-tiny … (docs/pretraining.md lists "
-            "them), or my_runs.py:name."
+            help="elmo-laptop, bert-laptop … (listed in docs/pretraining.md), or my_runs.py:name."
         ),
     ] = "elmo-laptop",
     valid: Annotated[Path | None, typer.Option(help="Held-out text, for perplexity.")] = None,
