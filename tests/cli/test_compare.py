@@ -45,6 +45,8 @@ def test_it_prints_the_table_and_where_the_page_is(data: Path, capsys: pytest.Ca
     rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()[2:]]
     assert [row[1] for row in rows] == ["none", "glove"]
     (none, glove) = (f"test f1 {row[3]}" for row in rows)
+    told = "dev: f1 is exactly 0: no prediction is right"  # so small a model may learn nothing
+    assert all(line.endswith(told) for line in err.splitlines()[4:])
     assert [line.split("  ")[0] for line in err.splitlines()[:4]] == [
         "1/2 none 1 #1: epoch 1", f"1/2 none 1 #1: {none}",
         "2/2 glove 1 #1: epoch 1", f"2/2 glove 1 #1: {glove}",

@@ -65,6 +65,8 @@ def test_training_says_how_it_goes_and_what_came_of_it(
     assert first.startswith(f"{tmp_path / 'm'}: epoch ")
     assert " of 2, dev f1 " in first
     assert mix.startswith(f"{tiny_model} input: s = 0.")
+    told = "dev: f1 is exactly 0: no prediction is right"  # so small a model may learn nothing
+    assert all(line.endswith(told) for line in err.splitlines()[2:])
     assert [line.split("  ")[0] for line in err.splitlines()[:2]] == ["epoch 1", "epoch 2"]
 
 

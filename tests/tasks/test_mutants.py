@@ -1,4 +1,4 @@
-"""A task folder with one thing damaged, a few hundred times: it predicts the same, or is refused in
+"""A task folder with one thing damaged, a few hundred times: it can be used, or is refused in
 one line, in little time. Seeded, so that a failure can be repeated by its number.
 """
 
