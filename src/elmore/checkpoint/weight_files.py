@@ -68,7 +68,7 @@ def open_safetensors(path: Path) -> Iterator[Any]:
         with open_regular(path) as start:
             if (size := int.from_bytes(start.read(8), "little")) > MAX_BYTES:
                 raise FormatError(
-                    f"{path}: not a readable safetensors file (header: {size:,} bytes)."
+                    f"{path}: not a readable safetensors file (a header of {size:,} bytes)."
                 )
         with safe_open(path, framework="pt") as file:
             yield file
