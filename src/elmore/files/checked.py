@@ -32,9 +32,9 @@ def read_settings(path: Path, kind: type[_Manifest], *, remedy: str) -> _Manifes
         whole: Any = json.loads(read_small(path, _MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not JSON ({error!s:.80}); {remedy}.") from None
-    if isinstance(whole, dict) and _CHECKSUM in whole:
-        if whole.pop(_CHECKSUM) != _checksum(whole):
-            raise _damaged(path, remedy)
+    given = whole.pop(_CHECKSUM, None) if isinstance(whole, dict) else None
+    if given is not None and given != _checksum(whole):
+        raise _damaged(path, remedy)
     with valid(path):
         return kind.model_validate(whole)
 
