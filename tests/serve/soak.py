@@ -129,7 +129,7 @@ async def healthy(port: int, report: Report, words: list[list[str]] | None = Non
             status, body = await answer(reader)
             report.statuses[status] += 1
             if status != 200:
-                report.refusals[json.loads(body)["detail"]] += 1
+                report.refusals[json.loads(body)["error"]["message"].partition(";")[0]] += 1
             report.seconds.append(time.perf_counter() - began)
             if words is not None:
                 return
