@@ -66,7 +66,8 @@ class Memory:
 
     def _fits(self, hold: Hold, n_bytes: int) -> bool:
         others = [other.n_bytes for other in self._holds if other is not hold]
-        wanted, small, reserve = hold.n_bytes + n_bytes, self._most // _SMALL, self._most // _RESERVE
+        small, reserve = self._most // _SMALL, self._most // _RESERVE
+        wanted = hold.n_bytes + n_bytes
         if wanted <= small and sum(n for n in others if n <= small) + wanted <= reserve:
             return True
         most = self._most if wanted <= small else self._most - reserve
