@@ -278,15 +278,6 @@ def _until_it_writes(child: BaseProcess, folder: Path) -> None:
         time.sleep(0.001)
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A shell gives what it runs in the background a SIGINT that is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_with_everything_kept(
     tiny_embedder: Embedder, whole: Path, tmp_path: Path, number: signal.Signals
@@ -308,7 +299,6 @@ def test_a_signal_stops_with_everything_kept(
     same(target, whole)
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_signal_while_a_window_is_written_waits_for_its_end(
     tiny_embedder: Embedder, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -8,7 +8,6 @@ run/
   log.jsonl          figures of every epoch
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from torch import Tensor
 from elmore.config import Frozen
 from elmore.errors import FormatError
 from elmore.files.checked import read_settings
-from elmore.small_files import read_small
+from elmore.small_files import file_sha256, read_small
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Labels
 
@@ -121,11 +120,8 @@ def epoch_folder(folder: Path, epoch: int) -> Path:
 
 def digests(epoch: Path) -> dict[str, str]:
     """Of the files with weights."""
-    found = {}
-    for path in filter(Path.is_file, sorted(epoch.glob("*.safetensors"))):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    paths = filter(Path.is_file, sorted(epoch.glob("*.safetensors")))
+    return {path.name: file_sha256(path) for path in paths}
 
 
 def check_digests(epoch: Path) -> None:
