@@ -116,14 +116,6 @@ def test_closed_standard_input_is_told(out: str, tmp_path: Path):
     assert told.stderr.count(b"\n") == 1
 
 
-def test_closed_standard_output_is_told(tmp_path: Path):
-    text = write(tmp_path, "text.txt", "a b\n")
-    command = f"{sys.executable} -m elmore embed {text} - --model small-en >&-"
-    told = subprocess.run(command, shell=True, capture_output=True, check=False)
-    assert told.returncode == 2
-    assert told.stderr.startswith(b"elmore: -: standard output is closed")
-
-
 @pytest.mark.slow  # every verb with such streams, in one process: test_streams.py
 @pytest.mark.parametrize(
     "settings",

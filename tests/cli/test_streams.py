@@ -87,10 +87,14 @@ def test_every_verb_with_ascii_streams(tmp_path: Path, commands):
 def test_every_verb_with_closed_streams(tmp_path: Path, commands, shell: str):
     if ">&-" in shell.replace("2>&-", ""):
         commands["embed to stdout"] = (commands["embed to stdout"][0], 2)  # vectors would be lost
-    child(tmp_path, commands, shell)
+    _, said = child(tmp_path, commands, shell)
+    assert ("elmore: -: standard output is closed" in said) is (shell == ">&-")
 
 
-@pytest.mark.parametrize("command", ["doctor", "demo --json --word bank --model"])
+@pytest.mark.parametrize(
+    "command",
+    ["doctor", pytest.param("demo --json --word bank --model", marks=pytest.mark.slow)],
+)
 def test_a_reader_that_leaves_is_no_error(command: str, tiny_model: Path):
     given = command.split()
     line = [sys.executable, "-m", "elmore", *given, *([str(tiny_model)] if given[1:] else [])]
