@@ -18,9 +18,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# Two workers with one thread each: many small models, none of which can use more.
+# Two workers with one thread each: many small models, none of which can use more. A file stays with
+# one worker, so that what its tests share is made once.
 fast: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

@@ -1,5 +1,7 @@
 """Its presence beside __init__.py puts the repository root on the path: `from tests.oracle ...`."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,14 @@ import pytest
 from elmore.checkpoint.sources import load, save
 from elmore.embedder import Embedder
 from tests.tiny_models import Tiny, make
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell gives what it runs in the background a SIGINT that is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

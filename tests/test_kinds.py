@@ -6,7 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -222,21 +222,33 @@ def test_saved_and_loaded_it_is_the_same(kind: str, checkpoint: Checkpoint, tmp_
 
 _CHILD = """
 import pickle, sys
-embedder = pickle.load(open(sys.argv[1], "rb"))
-layers = [e.layers for e in embedder.embed(pickle.load(open(sys.argv[2], "rb")))]
-pickle.dump(layers, open(sys.argv[3], "wb"))
+while True:
+    embedder, sentences = pickle.load(sys.stdin.buffer)
+    pickle.dump([e.layers for e in embedder.embed(sentences)], sys.stdout.buffer)
+    sys.stdout.buffer.flush()
 """
 
 
-def test_a_copy_works_in_another_process(embedder: Embedder, tmp_path: Path):
-    expected = [e.layers for e in embedder.embed(SENTENCES)]
-    paths = [tmp_path / name for name in ("embedder", "sentences", "layers")]
-    paths[0].write_bytes(pickle.dumps(embedder))
-    paths[1].write_bytes(pickle.dumps(SENTENCES))
+@pytest.fixture(scope="module")
+def another_process() -> Iterator["subprocess.Popen[bytes]"]:
+    """One for all kinds: importing torch takes seconds."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     root = Path(__file__).resolve().parents[1]
-    command = [sys.executable, "-c", _CHILD, *map(str, paths)]
-    subprocess.run(command, check=True, cwd=root)
-    for one, other in zip(expected, pickle.loads(paths[2].read_bytes()), strict=True):
+    with subprocess.Popen([sys.executable, "-c", _CHILD], cwd=root, **pipes) as process:  # type: ignore[call-overload]
+        yield process
+        process.kill()
+
+
+def test_a_copy_works_in_another_process(
+    embedder: Embedder, another_process: "subprocess.Popen[bytes]"
+):
+    expected = [e.layers for e in embedder.embed(SENTENCES)]
+    given, answers = another_process.stdin, another_process.stdout
+    assert given is not None
+    assert answers is not None
+    pickle.dump((embedder, SENTENCES), given)
+    given.flush()
+    for one, other in zip(expected, pickle.load(answers), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)
 
 

@@ -3,6 +3,7 @@ ends, or to a file of any size: only regular files are opened, and small ones ha
 """
 
 import errno
+import hashlib
 import os
 import stat
 from io import BufferedReader
@@ -34,6 +35,15 @@ def open_small(path: Path, most: int = MAX_BYTES) -> BufferedReader:
         file.close()
         raise FormatError(f"{path}: over {most >> 20} MiB; expected a small file.")
     return file
+
+
+def file_sha256(path: Path) -> str:
+    """Of a file of any size, a piece at a time."""
+    try:
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
 
 
 def read_small(path: Path, most: int = MAX_BYTES) -> bytes:

@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "evaluate": (
         "source text --as-is --carry-state --errors --first-words --lines --max-words "
-        "--no-carry-state --no-tokenize --options --per-sentence --tokenize"
+        "--no-carry-state --no-tokenize --options --per-sentence --quiet --tokenize"
     ),
     "convert": "source target --options" + PIECES,
     "compare": (

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from elmore.files.lock import Lock
 from elmore.pretrain import evaluate as scores
 from elmore.pretrain.config import Run
 from elmore.pretrain.run import pretrain as library_pretrain
+from tests.cli.test_progress import Terminal
 from tests.pretrain import tiny_runs
 from tests.pretrain.tiny_runs import corpus, logged
 
@@ -286,6 +288,19 @@ def test_evaluate_prints_perplexities_and_the_unknown_share(
     assert all(5 < figure < 60 for figure in figures)
     assert figures[2] == pytest.approx((figures[0] * figures[1]) ** 0.5, abs=0.02)
     assert lines[3] == "2 sentences, 5 words, 1 outside the vocabulary (20.00%)"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_evaluate_shows_how_much_it_has_read(
+    quiet: bool, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """One line of many words is read in pieces, so that there is something to show."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    path = bad_text(tmp_path, b"w1 w2 w3 " * 4_000 + b"\n")
+    assert evaluate(run, path, *["--quiet"] * quiet) == 0
+    assert ("12,000 words" in terminal.getvalue()) is not quiet
 
 
 def test_per_sentence_log_probabilities_add_up_to_the_perplexity(

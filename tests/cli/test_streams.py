@@ -11,9 +11,10 @@ import pytest
 # Runs all commands in one process and writes their exit codes to a file.
 CHILD = """
 import json, sys
+from pathlib import Path
 from elmore.cli.main import main
-codes = [main(command) for command in json.loads(open(sys.argv[1]).read())]
-open(sys.argv[2], "w").write(json.dumps(codes))
+codes = [main(command) for command in json.loads(Path(sys.argv[1]).read_text())]
+Path(sys.argv[2]).write_text(json.dumps(codes))
 """
 TEXT = "we sat on the bank near the 苹果 é .\nthe bank of the river 😀 is far .\n" * 3
 
@@ -69,22 +70,31 @@ def child(tmp_path: Path, commands: dict[str, tuple[list[str], int]], shell: str
 def test_every_verb_with_ascii_streams(tmp_path: Path, commands):
     del commands["embed to stdout"]  # JSON lines are UTF-8 anywhere
     ascii_only = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
-    out, said = child(tmp_path, commands, "", **ascii_only)
+    strict = {"PYTHONDEVMODE": "1"}  # a file that nobody closes is told as well
+    out, said = child(tmp_path, commands, "", **ascii_only, **strict)
     out.decode("ascii")
     said.encode("ascii")
+    assert [line for line in said.splitlines() if "ResourceWarning" in line] == []
     begin = out.index(b'{\n  "demos"')
     (found,) = json.loads(out[begin:].decode())["demos"]
     assert found["neighbors"]["word"] == "苹果"
 
 
-@pytest.mark.parametrize("shell", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "shell",
+    [">&-", "<&- >&- 2>&-", *(pytest.param(s, marks=pytest.mark.slow) for s in ("<&-", "2>&-"))],
+)
 def test_every_verb_with_closed_streams(tmp_path: Path, commands, shell: str):
     if ">&-" in shell.replace("2>&-", ""):
         commands["embed to stdout"] = (commands["embed to stdout"][0], 2)  # vectors would be lost
-    child(tmp_path, commands, shell)
+    _, said = child(tmp_path, commands, shell)
+    assert ("elmore: -: standard output is closed" in said) is (shell == ">&-")
 
 
-@pytest.mark.parametrize("command", ["doctor", "demo --json --word bank --model"])
+@pytest.mark.parametrize(
+    "command",
+    ["doctor", pytest.param("demo --json --word bank --model", marks=pytest.mark.slow)],
+)
 def test_a_reader_that_leaves_is_no_error(command: str, tiny_model: Path):
     given = command.split()
     line = [sys.executable, "-m", "elmore", *given, *([str(tiny_model)] if given[1:] else [])]

@@ -40,10 +40,10 @@ def test_the_reader_is_never_more_than_a_window_ahead(tiny_embedder: Embedder):
 def test_memory_does_not_grow_with_the_input(tiny_embedder: Embedder):
     """Four times the lines, and not a tenth of their vectors more at the peak. (What waits for the
     garbage collector differs from run to run, by tens of kilobytes.)"""
-    for _ in embedded(tiny_embedder, LineReader(numbered(3200)), CONFIG):
+    for _ in embedded(tiny_embedder, LineReader(numbered(1600)), CONFIG):
         pass  # the engine's table of words, bounded by itself, now knows them all
     peaks, sizes = [], []
-    for n in (800, 3200):
+    for n in (400, 1600):
         size = 0
         tracemalloc.start()
         for window in embedded(tiny_embedder, LineReader(numbered(n)), CONFIG):

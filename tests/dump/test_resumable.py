@@ -1,16 +1,12 @@
 """Runs that are stopped, killed or out of disk, and what a resumed run makes of them."""
 
 import json
-import multiprocessing
 import os
-import random
 import resource
 import signal
 import socket
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import h5py
@@ -18,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmore.dump import resumable as parts
-from elmore.dump.config import DumpConfig, format_of, partial_folder
+from elmore.dump.config import DumpConfig, format_of
 from elmore.dump.dump import dump
 from elmore.dump.lines import Item
 from elmore.embedder import Embedder
@@ -224,69 +220,9 @@ def test_a_second_run_is_told_who_writes_and_the_first_is_unharmed(
         same(target, whole)
 
 
-# Real processes ---------------------------------------------------------------------------------
+# Signals ----------------------------------------------------------------------------------------
 
 
-def run(model: Path, target: Path) -> None:
-    """What a killed child does; at the top of the module so that it can be sent there."""
-    import torch
-
-    torch.set_num_threads(1)
-    dump(Embedder.load(model, device="cpu"), LINES, target, RESUME)
-
-
-@pytest.fixture(scope="module")
-def children() -> multiprocessing.context.ForkServerContext:
-    """Processes that start quickly, because the server they fork from has torch already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["elmore.dump.dump", "torch._dynamo", "pytest"])
-    return context
-
-
-def test_killed_at_any_moment_and_resumed_it_is_the_same_file(
-    children: multiprocessing.context.ForkServerContext,
-    tiny_model: Path,
-    tiny_embedder: Embedder,
-    tmp_path: Path,
-):
-    expected, target = tmp_path / "whole.hdf5", tmp_path / "a.hdf5"
-    dump(tiny_embedder, LINES, expected, CONFIG.model_copy(update={"part_seconds": 1e9}))
-    moments, kills = random.Random(0), 0
-    while kills < 5:
-        child = children.Process(target=run, args=(tiny_model, target))
-        child.start()
-        _until_it_writes(child, partial_folder(target))
-        child.join(moments.uniform(0.0, 0.3))
-        child.kill()
-        child.join()
-        if target.exists():  # killed too late, or just before its end
-            break
-        assert child.exitcode == -signal.SIGKILL
-        kills += 1
-    assert kills >= 3
-    report = dump(tiny_embedder, LINES, target, RESUME)
-    assert report.lines_before > 0
-    same(target, expected)
-    assert not partial_folder(target).exists()
-
-
-def _until_it_writes(child: BaseProcess, folder: Path) -> None:
-    """Starting takes far longer than writing: the moments worth a kill begin with the first part
-    this child has in hand."""
-    before = set(folder.glob(".*.elmore-tmp"))
-    while child.is_alive() and not set(folder.glob(".*.hdf5.*.elmore-tmp")) - before:
-        time.sleep(0.001)
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A shell gives what it runs in the background a SIGINT that is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_with_everything_kept(
     tiny_embedder: Embedder, whole: Path, tmp_path: Path, number: signal.Signals
@@ -308,7 +244,6 @@ def test_a_signal_stops_with_everything_kept(
     same(target, whole)
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_signal_while_a_window_is_written_waits_for_its_end(
     tiny_embedder: Embedder, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -22,17 +22,19 @@ from elmore.files.text_file import read_lines
 from elmore.models.static import StaticVectors
 from elmore.pretrain.run import read_run
 from elmore.search.index import Index
+from elmore.tasks.fit import fit
 from elmore.tasks.model import TaskModel
 from elmore.tasks.readers.columns import read_columns, read_conllu
 from elmore.tasks.readers.pairs import read_pairs
 from elmore.tasks.readers.senses import read_raganato, read_semcor, read_wic
 from elmore.tasks.readers.squad import read_squad
 from elmore.tasks.readers.trees import read_trees
-from elmore.tasks.saved import read_record
+from elmore.tasks.saved import read_record, read_saved
 from elmore.train.run_folder import RunFolder
 from tests.before.answers import copied
 from tests.checkpoint import foreign_models
 from tests.tasks.readers import test_raganato, test_semcor, test_wic
+from tests.tasks.tiny_tasks import tagged, tagging_config
 from tests.tiny_models import make
 
 BEFORE = Path(__file__).parents[1] / "before"
@@ -180,11 +182,19 @@ def use_index(path: Path) -> str:
     return digest(index.n_uses, index.n_sentences, words, uses, near, senses)
 
 
-def use_task(path: Path) -> None:
+def new_task(folder: Path) -> Path:
+    fit(tagging_config(epochs=1), tagged(8, 1), tagged(4, 2), folder / "run", device="cpu")
+    shutil.rmtree(folder / "run" / "tensorboard", ignore_errors=True)  # nobody reads these two
+    (folder / "run" / "log.jsonl").unlink()
+    return folder / "run"
+
+
+def use_task(path: Path) -> str:
     model = TaskModel.load(path, device="cpu")
-    for epoch in sorted((path / "checkpoints").iterdir()):
-        read_record(epoch)
+    records = [read_record(epoch) for epoch in sorted((path / "checkpoints").iterdir())]
     assert model.training is False
+    weights = [p.detach().numpy() for p in model.parameters()]
+    return digest(read_saved(path), records, *weights)
 
 
 class Taken(dict[str, Any]):
@@ -272,6 +282,7 @@ READERS: dict[str, Subject] = {
     "index, new": Subject(new_index, use_index, checked=True),
     "index, of the version before": Subject(kept("indexes", "layers"), use_index),
     "task folder": Subject(kept("tasks", "ner-none"), use_task),
+    "task folder, new": Subject(new_task, use_task, checked=True),
     "run folder": Subject(kept("runs", "words"), use_run),
     **{f"text {ending}": Subject(text(ending), use_text) for ending in (
         ".txt", ".gz", ".xz", ".zst",

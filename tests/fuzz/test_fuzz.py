@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-from elmore.search.index import Index
 from tests.fuzz.campaign import GOOD, outcomes
 from tests.fuzz.readers import READERS
 
-_NO_CHECKSUMS = pytest.mark.xfail(
-    not hasattr(Index, "verify"), reason="indexes have no checksums yet", strict=False
-)
-NAMES = [pytest.param(n, marks=_NO_CHECKSUMS if "index" in n else ()) for n in READERS]
-
+FEW = 10
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are opened in forks")
 
 
@@ -21,19 +16,19 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are ope
 def few() -> dict[str, list[Any]]:
     """One process for all readers, because torch takes seconds to import."""
     found: dict[str, list[Any]] = {}
-    for outcome in outcomes([], 20, 7, None):
+    for outcome in outcomes([], FEW, 7, None):
         found.setdefault(outcome["reader"], []).append(outcome)
     return found
 
 
-@pytest.mark.parametrize("reader", NAMES)
+@pytest.mark.parametrize("reader", READERS)
 def test_damaged_files_are_read_or_refused(few: dict[str, list[Any]], reader: str):
-    assert len(few[reader]) == 20
+    assert len(few[reader]) == FEW
     assert [one for one in few[reader] if one["kind"] not in GOOD] == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", NAMES)
+@pytest.mark.parametrize("reader", READERS)
 def test_hundreds_of_damaged_files_are_read_or_refused(reader: str):
     found = list(outcomes([reader], 300, 1, None))
     assert len(found) == 300

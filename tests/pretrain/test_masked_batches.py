@@ -9,7 +9,7 @@ import pytest
 from elmore.errors import FormatError
 from elmore.pretrain.masked_batches import MaskedBatch, MaskedBatches
 from elmore.pretrain.masked_instances import InstancesConfig, Marks
-from elmore.pretrain.piece_corpus import PIECES, PieceCorpus, cut_documents, write_corpus
+from elmore.pretrain.piece_corpus import CHECKSUMS, PIECES, PieceCorpus, cut_documents, write_corpus
 
 MARKS = Marks(1, 2, 3, np.zeros(70_000, dtype=bool))
 
@@ -78,8 +78,14 @@ def test_passes_and_ranks_differ(corpus: PieceCorpus):
 
 def test_damaged_files(corpus: PieceCorpus, tmp_path: Path):
     write_corpus([[[1, 2], [3]]], tmp_path / "c", None)
-    with (tmp_path / "c" / PIECES).open("ab") as file:
-        file.write(b"more")
+    pieces = tmp_path / "c" / PIECES
+    whole = pieces.read_bytes()
+    pieces.write_bytes(whole[:-1] + b"\x01")  # of valid form
+    with pytest.raises(FormatError, match=r"pieces\.bin: damaged, its checksum differs; start the"):
+        PieceCorpus(tmp_path / "c")
+    (tmp_path / "c" / CHECKSUMS).unlink()  # as an earlier version wrote it
+    PieceCorpus(tmp_path / "c")
+    pieces.write_bytes(whole + b"more")
     with pytest.raises(FormatError, match="do not belong together"):
         PieceCorpus(tmp_path / "c")
     with pytest.raises(FormatError, match="cannot be read"):

@@ -36,6 +36,8 @@ class Report:
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     """Of healthy clients' requests."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """What they were told instead of an answer."""
     hostile: Counter[str] = field(default_factory=Counter)
     """How often each kind of hostile client began."""
     before: int = 0
@@ -60,6 +62,7 @@ class Report:
         )
         return (
             f"statuses of healthy clients: {dict(sorted(self.statuses.items()))}\n"
+            f"refusals: {dict(self.refusals)}\n"
             f"their latencies: {times}, longest {1000 * max(self.seconds, default=0):.0f} ms\n"
             f"hostile connections: {dict(sorted(self.hostile.items()))}\nRSS: {memory}"
         )
@@ -98,16 +101,16 @@ def request(sentences: list[list[str]]) -> bytes:
     return head.encode() + body
 
 
-async def answer(reader: asyncio.StreamReader) -> int:
-    """The status of an answer, which is read to its end."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The status of an answer, which is read to its end, and its body if it is short."""
+    head, body = (await reader.readuntil(b"\r\n\r\n")).decode().lower(), b""
     if length := re.search(r"content-length: (\d+)", head):
-        await reader.readexactly(int(length[1]))
+        body = await reader.readexactly(int(length[1]))
     else:
         while size := int(await reader.readline(), 16):
             await reader.readexactly(size + 2)
         await reader.readline()
-    return int(head.split()[1])
+    return int(head.split()[1]), body
 
 
 # Clients ----------------------------------------------------------------------------------------
@@ -123,8 +126,10 @@ async def healthy(port: int, report: Report, words: list[list[str]] | None = Non
         while True:
             began = time.perf_counter()
             writer.write(content)
-            status = await answer(reader)
+            status, body = await answer(reader)
             report.statuses[status] += 1
+            if status != 200:
+                report.refusals[json.loads(body)["error"]["message"].partition(";")[0]] += 1
             report.seconds.append(time.perf_counter() - began)
             if words is not None:
                 return

@@ -166,7 +166,8 @@ def wait_until_held(server: Served, n_bytes: int) -> None:
 
 def test_unread_answers_are_counted_and_more_are_429(tiny_embedder: Embedder):
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(served(tiny_embedder, held_bytes=2 * LONG_BYTES))
+        limits = {"held_bytes": 2 * LONG_BYTES, "stall_seconds": 600}  # nobody is cut off
+        server = stack.enter_context(served(tiny_embedder, **limits))
         reads_not = stack.enter_context(server.connect(LONG_REQUEST, small_buffer=True))
         wait_until_held(server, LONG_BYTES)
         refused = stack.enter_context(server.connect(LONG_REQUEST))
@@ -217,9 +218,8 @@ def test_many_answers_in_one_piece_are_counted_too(tiny_embedder: Embedder):
     head = HEAD.replace(b"/embed", b"/v1/embeddings")
     asked = head + b"Content-Length: %d\r\n\r\n" % len(inputs) + inputs
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(
-            served(tiny_embedder, held_bytes=8_000_000, max_sentences=20_000)
-        )
+        limits = {"held_bytes": 8_000_000, "max_sentences": 20_000, "stall_seconds": 600}
+        server = stack.enter_context(served(tiny_embedder, **limits))
         stack.enter_context(server.connect(asked, small_buffer=True))
         wait_until_held(server, 4_000_000)
         other = stack.enter_context(server.connect(asked))

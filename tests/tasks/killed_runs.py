@@ -1,7 +1,5 @@
-"""Kills a training before each of its writes, resumes it, and prints what differs from one that was
-never killed. Run by test_kills.py in a process of its own: it forks, so torch may have one thread.
-
-    python -m tests.tasks.killed_runs FOLDER [EVERY]
+"""Kills a training before each of its writes, resumes it, and says what differs from one that was
+never killed. Every training is a fork of this process, so torch may have one thread.
 """
 
 import hashlib
@@ -9,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +21,12 @@ TRAIN, DEV = tagged(24, seed=1), tagged(12, seed=2)
 WRITES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.chmod", "os.truncate"}
 
 
-def main(folder: Path, every: int) -> None:
-    torch.set_num_threads(1)
+def differences(folder: Path, every: int) -> Iterator[str]:
+    """How many writes there are; then a line for each kill that has changed something."""
     fit(CONFIG, TRAIN[:1], DEV[:1], folder / "warm", device="cpu")  # imports all there is to import
     n = int(child(lambda: count(folder / "whole")))
     whole = found(folder / "whole")
-    sys.stdout.write(f"{n} writes; log of {len(whole['log'])} epochs\n")
-    sys.stdout.flush()  # before a fork
+    yield f"{n} writes; log of {len(whole['log'])} epochs"
     for at in range(1, n + 1, every):
         run = folder / f"at-{at}"
         killed = child(lambda at=at, run=run: trained(run, kill_at=at))  # type: ignore[misc]
@@ -37,8 +34,7 @@ def main(folder: Path, every: int) -> None:
         after = child(lambda run=run: trained(run))  # type: ignore[misc]
         differs = [key for key, value in found(run).items() if value != whole[key]]
         if after or differs:
-            sys.stdout.write(f"killed at {at}: {after} {differs} {found(run)}\n")
-            sys.stdout.flush()
+            yield f"killed at {at}: {after} {differs} {found(run)}"
 
 
 def trained(run: Path, kill_at: int = 0) -> str:
@@ -69,6 +65,7 @@ def child(work: Callable[[], str]) -> str:
     reading, writing = os.pipe()
     if (pid := os.fork()) == 0:
         try:
+            torch.set_num_threads(1)
             os.write(writing, work().encode())
             os._exit(0)
         except BaseException as error:
@@ -92,7 +89,3 @@ def found(run: Path) -> dict[str, Any]:
         "best": (run / "best").read_text(),
         "weights": [hashlib.sha256(path.read_bytes()).hexdigest() for path in weights],
     }
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 1)

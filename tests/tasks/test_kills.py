@@ -1,23 +1,15 @@
 """A training killed before any of its writes, and resumed, leaves what one not killed leaves."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tasks.killed_runs import differences
 
 
 def kills(folder: Path, every: int) -> list[str]:
-    command = [sys.executable, "-m", "tests.tasks.killed_runs", str(folder), str(every)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    first, *rest = done.stdout.splitlines()
+    first, *rest = differences(folder, every)
     assert first.endswith("log of 3 epochs")
     return rest
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from elmore.errors import ElmoreError
+from elmore.errors import ElmoreError, FormatError
 from elmore.tasks.fit import fit
 from elmore.tasks.model import TaskModel
 from tests.tasks.tiny_tasks import tagged, tagging_config
@@ -50,6 +50,13 @@ def changed(value: Any, at: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
+def unchecked(path: Path) -> Any:
+    """As an older version wrote it, or somebody who leaves the checksum out."""
+    value = json.loads(path.read_text())
+    assert len(value.pop("checksum")) == 64
+    return value
+
+
 def mutate(folder: Path, rng: random.Random) -> str:
     """Damage one file, and say how."""
     (epoch,) = (folder / "checkpoints").iterdir()
@@ -57,8 +64,8 @@ def mutate(folder: Path, rng: random.Random) -> str:
     files.append(epoch / "model.safetensors")
     path, how = rng.choice(files), rng.choice(["value", "value", "byte", "cut", "device", "gone"])
     if rng.random() < 0.5:  # as an older version wrote it, without checksums
-        record = json.loads(files[2].read_text())
-        files[2].write_text(json.dumps({**record, "sha256": {}}))
+        files[0].write_text(json.dumps(unchecked(files[0])))
+        files[2].write_text(json.dumps({**unchecked(files[2]), "sha256": {}}))
     content = path.read_bytes()
     if how == "value" and path.suffix == ".json":
         value = json.loads(content)
@@ -128,10 +135,30 @@ def test_a_config_that_asks_for_too_much_is_refused_before_it_is_built(
 ):
     shutil.copytree(whole, tmp_path / "run")
     path = tmp_path / "run" / "config.json"
-    path.write_text(
-        json.dumps(changed(json.loads(path.read_text()), tuple(place.split(".")), value))
-    )
+    path.write_text(json.dumps(changed(unchecked(path), tuple(place.split(".")), value)))
     started = time.process_time()
     with pytest.raises(ElmoreError, match=r"config|model\.safetensors"):
         TaskModel.load(tmp_path / "run", device="cpu")
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("config.json", '"B-PER"', '"B-ORG"'),
+        ("config.json", '"batch": 8', '"batch": 9'),
+        ("checkpoints/epoch-001/progress.json", '"rate": 1.0', '"rate": 0.5'),
+    ],
+)
+def test_a_change_of_valid_form_is_noticed(
+    name: str, before: str, after: str, whole: Path, tmp_path: Path
+):
+    """With a checksum; a folder of an older version has none, and is read."""
+    shutil.copytree(whole, tmp_path / "run")
+    path = tmp_path / "run" / name
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after, 1))
+    with pytest.raises(FormatError, match=rf"{path.name}: damaged, its checksum does not match; "):
+        TaskModel.load(tmp_path / "run", device="cpu")
+    path.write_text(json.dumps(unchecked(path)))
+    TaskModel.load(tmp_path / "run", device="cpu")

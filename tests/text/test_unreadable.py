@@ -1,13 +1,12 @@
 """What a model cannot read: which words, how many of them, and one warning."""
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
 from elmore import Embedder
+from elmore.cli.main import main
 from elmore.errors import ElmoreWarning
 from elmore.text.byte_reader import ByteReader
 from elmore.text.dictionary_reader import DictionaryReader
@@ -58,12 +57,10 @@ def test_an_embedder_warns_once():
         run.embed([["苹果", "银行"]])
 
 
-def test_the_command_line_says_it_in_one_line(tmp_path: Path):
+def test_the_command_line_says_it_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = tmp_path / "text.txt"
     text.write_text("苹果 银行\n" * 3, encoding="utf-8")
-    command = [sys.executable, "-m", "elmore", "embed", text, tmp_path / "x.npz", "--quiet"]
-    told = subprocess.run(
-        [*command, "--model", "small-en"], capture_output=True, check=True, encoding="utf-8"
-    )
-    (line,) = told.stderr.splitlines()
+    command = ["embed", str(text), str(tmp_path / "x.npz"), "--quiet", "--model", "small-en"]
+    assert main(command) == 0
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("elmore: warning: small-en cannot read 100% of the words (苹果, 银行)")

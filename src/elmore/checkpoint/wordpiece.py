@@ -46,7 +46,7 @@ def read_wordpiece(
         if whole:
             vocabulary, said, added = _from_tokenizer(path, n_rows)
         else:
-            vocabulary, said = _read_vocabulary(path), {}
+            vocabulary, said = read_vocabulary(path), {}
             added = _old_added(folder, len(vocabulary))
             _refuse_other_class(settings, config_file)
         said |= _settings(settings, config_file)
@@ -124,7 +124,7 @@ def _rows(n_rows: int) -> str:
     return f"but the model's table has {n_rows:,} rows; expected the vocabulary of its training"
 
 
-def _read_vocabulary(path: Path) -> list[str]:
+def read_vocabulary(path: Path) -> list[str]:
     """One piece per line; its id is the number of the line, from 0."""
     if not path.exists():
         raise FormatError(f"{path}: no such file; a BERT needs tokenizer.json or vocab.txt.")

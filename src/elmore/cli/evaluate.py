@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,10 @@ from elmore.cli.options import (
     LineKind,
     LinesAre,
     OptionsFile,
+    Quiet,
     SentenceFile,
 )
+from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
     from elmore.checkpoint.checkpoint import TrainedOn
@@ -52,6 +55,7 @@ def evaluate(
     per_sentence: Annotated[
         bool, typer.Option("--per-sentence", help="Print one JSON line per sentence.")
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
     from elmore.checkpoint.bilm import language_model, speller_of
@@ -85,14 +89,15 @@ def evaluate(
         return
     model = language_model(checkpoint, source).eval()
     assert checkpoint.vocabulary is not None
-    result = scores.perplexity(
-        model,
-        checkpoint.vocabulary,
-        some,
-        speller=speller_of(checkpoint),
-        carry=carry,
-        max_words=read.max_words,
-    )
+    with Bar(quiet) as bar:
+        result = scores.perplexity(
+            model,
+            checkpoint.vocabulary,
+            _counted(some, bar),
+            speller=speller_of(checkpoint),
+            carry=carry,
+            max_words=read.max_words,
+        )
     print(f"forward perplexity   {result.forward:.2f}")
     print(f"backward perplexity  {result.backward:.2f}")
     print(f"average perplexity   {result.average:.2f}")
@@ -103,6 +108,15 @@ def evaluate(
         f"{result.unknown:,} outside the vocabulary ({share:.2%}){cut}"
     )
     print(_reading(read, trained))
+
+
+def _counted(sentences: Iterable[list[str]], bar: Bar) -> Iterator[list[str]]:
+    """The bar shows how many words have been read; how many there are is not known."""
+    n_words = 0
+    for words in sentences:
+        yield words
+        n_words += len(words)
+        bar.update(n_words, figures=f"{n_words:,} words")
 
 
 def _reading(read: "TrainedOn", trained: "TrainedOn | None") -> str:

@@ -12,7 +12,7 @@ from time import monotonic
 import h5py
 from pydantic import ValidationError
 
-from elmore.config import Frozen
+from elmore.config import Frozen, load_json
 from elmore.dump.config import DumpConfig, partial_folder
 from elmore.dump.lines import LineReader, SentenceMap, Window
 from elmore.dump.writers import Hdf5Writer, Tally
@@ -253,8 +253,8 @@ def _read_record(path: Path) -> PartRecord:
 
 def _read_run(path: Path) -> RunSettings:
     try:
-        return RunSettings.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return load_json(path, RunSettings)
+    except FormatError:
         raise FormatError(
             f"{path}: cannot be read; remove {path.parent.name} to start again."
         ) from None

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from elmore.config import valid
 from elmore.errors import FormatError
 from elmore.files.atomic import write_text
 from elmore.small_files import read_small
@@ -17,9 +18,25 @@ _Manifest = TypeVar("_Manifest", bound=BaseModel)
 
 
 def write_checked(path: Path, manifest: BaseModel) -> None:
+    write_text(path, with_checksum(manifest))
+
+
+def with_checksum(manifest: BaseModel) -> str:
     content = manifest.model_dump(mode="json")
-    whole = {_CHECKSUM: _checksum(content), **content}
-    write_text(path, json.dumps(whole, indent=1) + "\n")
+    return json.dumps({_CHECKSUM: _checksum(content), **content}, indent=1) + "\n"
+
+
+def read_settings(path: Path, kind: type[_Manifest], *, remedy: str) -> _Manifest:
+    """JSON with a checksum, or without one if an earlier version of elmore has written it."""
+    try:
+        whole: Any = json.loads(read_small(path, _MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not JSON ({error!s:.80}); {remedy}.") from None
+    given = whole.pop(_CHECKSUM, None) if isinstance(whole, dict) else None
+    if given is not None and given != _checksum(whole):
+        raise _damaged(path, remedy)
+    with valid(path):
+        return kind.model_validate(whole)
 
 
 def read_checked(
@@ -33,7 +50,7 @@ def read_checked(
 ) -> _Manifest:
     """Of this version, or of an earlier one back to `oldest`. For errors, `called` is what a folder
     with this file is, and `remedy` says what to do if the file is damaged."""
-    damaged = FormatError(f"{path}: damaged, its checksum does not match; {remedy}.")
+    damaged = _damaged(path, remedy)
     try:
         whole: Any = json.loads(read_small(path, _MAX_BYTES))
     except FormatError:
@@ -56,6 +73,10 @@ def read_checked(
         return kind.model_validate(whole)
     except ValidationError:
         raise damaged from None
+
+
+def _damaged(path: Path, remedy: str) -> FormatError:
+    return FormatError(f"{path}: damaged, its checksum does not match; {remedy}.")
 
 
 def _checksum(content: dict[str, Any]) -> str:

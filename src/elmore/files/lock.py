@@ -22,6 +22,7 @@ from elmore.errors import InputError
 from elmore.files.atomic import NO_FOLLOW, writing
 
 LOCK = "lock"
+_MAX_BYTES = 4096  # of its signature
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
@@ -109,8 +110,9 @@ class Lock:
     def _holder(self) -> str:
         try:
             self._file.seek(1)
-            text = self._file.read().removeprefix(b"{")  # elmore 0.1.0 wrote no space
+            text = self._file.read(_MAX_BYTES).removeprefix(b"{")  # elmore 0.1.0 wrote no space
             who = json.loads(b"{" + text)
-            return f"process {who['pid']} on {who['host']} (since {who['since']})"
+            named = f"process {who['pid']} on {who['host']} (since {who['since']})"
+            return " ".join(named.split())
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"

@@ -9,15 +9,36 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.config import Frozen
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
+from elmore.files.checked import read_settings, write_checked
 from elmore.pretrain.masked_instances import Ids
+from elmore.small_files import file_sha256
 
 PIECES, SENTENCES, DOCUMENTS = "pieces.bin", "sentences.npy", "documents.npy"
+CHECKSUMS = "checksums.json"
+_ANEW = "start the run anew"
 _MAX_SENTENCES = 2000  # a longer document is cut: one pass over it must fit in memory
 _BUFFER = 1 << 20  # pieces
 
 Sentence = Sequence[int]
+
+
+class Checksums(Frozen):
+    """Of the files of a corpus: a piece that has changed would be trained on without a word."""
+
+    sha256: dict[str, str]
+
+    @classmethod
+    def of(cls, folder: Path) -> "Checksums":
+        names = (PIECES, SENTENCES, DOCUMENTS)
+        return cls(sha256={name: file_sha256(folder / name) for name in names})
+
+    def check(self, folder: Path) -> None:
+        for name, found in Checksums.of(folder).sha256.items():
+            if self.sha256.get(name) != found:
+                raise FormatError(f"{folder / name}: damaged, its checksum differs; {_ANEW}.")
 
 
 class PieceCorpus:
@@ -29,11 +50,13 @@ class PieceCorpus:
             self._documents: NDArray[np.int64] = np.load(folder / DOCUMENTS, mmap_mode="r")
             self._pieces = np.memmap(folder / PIECES, dtype=np.uint32, mode="r")
         except (OSError, ValueError, EOFError) as error:
-            raise FormatError(f"{folder}: cannot be read ({error}); start the run anew.") from None
+            raise FormatError(f"{folder}: cannot be read ({error}); {_ANEW}.") from None
+        if (folder / CHECKSUMS).exists():  # an earlier version did not write them
+            read_settings(folder / CHECKSUMS, Checksums, remedy=_ANEW).check(folder)
         fits = self._sentences.ndim == self._documents.ndim == 1
         fits = fits and len(self._sentences) > 1 and len(self._documents) > 1
         if not fits or self._sentences[-1] != len(self._pieces):
-            raise FormatError(f"{folder}: its files do not belong together; start the run anew.")
+            raise FormatError(f"{folder}: its files do not belong together; {_ANEW}.")
 
     def __len__(self) -> int:
         return len(self._documents) - 1
@@ -73,6 +96,7 @@ def write_corpus(
             raise InputError("The corpus has no sentence; expected one per line.")
         np.save(beside / SENTENCES, np.frombuffer(ends, dtype=np.int64))
         np.save(beside / DOCUMENTS, np.frombuffer(starts, dtype=np.int64))
+        write_checked(beside / CHECKSUMS, Checksums.of(beside))
 
 
 def cut_documents(sentences: Iterable[Sentence | None]) -> Iterator[list[Sentence]]:

@@ -1,5 +1,6 @@
 """How much memory clients can make the server hold: bodies on their way in, and answers that wait
-until their clients read them. All of them together have a limit.
+until their clients read them. All of them together have a limit, of which a part is for small ones:
+a few large answers that nobody reads must not stop everybody else.
 """
 
 import time
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from elmore.serve.config import ServeConfig
 
 _LITTLE = 8  # a request above the limit is accepted while others hold at most 1/8 of the limit
+_RESERVE = 4  # 1/4 of the limit is for small requests
+_SMALL = 64  # those that hold at most 1/64 of the limit
 
 
 class NoRoomError(Exception):
@@ -62,8 +65,13 @@ class Memory:
         hold.n_bytes += n_bytes
 
     def _fits(self, hold: Hold, n_bytes: int) -> bool:
-        used = self.used
-        return used + n_bytes <= self._most or used - hold.n_bytes <= self._most // _LITTLE
+        others = [other.n_bytes for other in self._holds if other is not hold]
+        small, reserve = self._most // _SMALL, self._most // _RESERVE
+        wanted = hold.n_bytes + n_bytes
+        if wanted <= small and sum(n for n in others if n <= small) + wanted <= reserve:
+            return True
+        most = self._most if wanted <= small else self._most - reserve
+        return sum(others) + wanted <= most or sum(others) <= self._most // _LITTLE
 
     def _longest_stalled(self, before: float) -> Hold | None:
         """Of the clients that have not read since `before`."""

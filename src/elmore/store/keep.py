@@ -6,7 +6,6 @@ layers, learned from a sample of words. Restored layers are the closest approxim
 """
 
 # L layers of the model, K layers kept, n words, D vector dim, N numbers of a projection
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from elmore.embedding import (
     layer_choice,
 )
 from elmore.errors import ConfigError, FormatError
+from elmore.small_files import file_sha256
 
 _Moment = NDArray[np.float64]
 
@@ -75,15 +75,11 @@ class Projection:
     def save(self, path: Path) -> str:
         """Write the mean, then the components. Returns the file's checksum."""
         np.save(path, np.concatenate([self.mean[None], self.components]), allow_pickle=False)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return file_sha256(path)
 
     @classmethod
     def load(cls, path: Path, checksum: str, explained: float) -> "Projection":
-        try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be read ({error.strerror or error}).") from None
-        if found != checksum:
+        if (found := file_sha256(path)) != checksum:
             raise FormatError(
                 f"{path}: damaged, its checksum is {found[:12]}, expected {checksum[:12]}; "
                 "copy it again from the original store."

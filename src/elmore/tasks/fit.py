@@ -14,7 +14,8 @@ import torch
 
 from elmore.embedder import find_device
 from elmore.errors import InputError
-from elmore.files.atomic import sweep, write_text, writing
+from elmore.files.atomic import sweep, writing
+from elmore.files.checked import write_checked
 from elmore.files.lock import Lock
 from elmore.tasks.encoders.encoder import Encoder, build_encoder
 from elmore.tasks.encoders.source import own_words
@@ -109,7 +110,7 @@ def _fit(
         check_pretrained(encoder, read_saved(output), output)
     else:
         saved = saved.model_copy(update={"fingerprints": encoder.fingerprints()})
-        write_text(output / CONFIG, saved.model_dump_json(indent=1) + "\n")
+        write_checked(output / CONFIG, saved)
     plan = as_trained(config, encoder.dims)
     objective = TaskObjective(plan, model, train, dev)
     recorder = EpochRecorder(output, objective, report)

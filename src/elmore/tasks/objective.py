@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from elmore.checkpoint.native import save_tensors
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder, sync, write_text
+from elmore.files.checked import with_checksum
 from elmore.tasks.model import TaskModel, load_weights
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.saved import (
@@ -176,8 +177,7 @@ class EpochRecorder:
             if not record.finished:
                 save_tensors(self._optimizer_state(loop), beside / TRAINING)
             record.sha256 = digests(beside)
-            text = record.model_dump_json(indent=1) + "\n"
-            (beside / PROGRESS).write_text(text, encoding="utf-8")
+            (beside / PROGRESS).write_text(with_checksum(record), encoding="utf-8")
         self.last = record
         self._tidy()
         self._tell(EpochReport(record.epoch, 1.0, loss, score))

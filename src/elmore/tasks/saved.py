@@ -1,13 +1,13 @@
 """The folder of a task's training; nothing in it can be executed.
 
 run/
-  config.json        task, encoder, settings, state, words, fingerprints of the pretrained parts
+  config.json        task, encoder, settings, state, words, fingerprints of the pretrained parts;
+                     with a checksum, as progress.json
   best               the name of the best epoch by the dev score
   checkpoints/epoch-007/model.safetensors, progress.json; of a run under way training.safetensors
   log.jsonl          figures of every epoch
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from elmore.config import Frozen, load_json
+from elmore.config import Frozen
 from elmore.errors import FormatError
-from elmore.small_files import read_small
+from elmore.files.checked import read_settings
+from elmore.small_files import file_sha256, read_small
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Labels
 
@@ -80,7 +81,7 @@ def read_saved(folder: Path) -> SavedTask:
     path = folder / CONFIG
     if not path.is_file():
         raise FormatError(f"{path}: no such file; expected a folder that a training has made.")
-    saved = load_json(path, SavedTask)
+    saved = read_settings(path, SavedTask, remedy="train again, or restore it from a copy")
     if (saved.format, saved.version) != (FORMAT, VERSION):
         raise FormatError(
             f"{path}: format {saved.format!r} version {saved.version}; this elmore reads "
@@ -90,7 +91,7 @@ def read_saved(folder: Path) -> SavedTask:
 
 
 def read_record(epoch: Path) -> EpochRecord:
-    record = load_json(epoch / PROGRESS, EpochRecord)
+    record = read_settings(epoch / PROGRESS, EpochRecord, remedy=f"remove {epoch}")
     named = epoch_folder(epoch.parent.parent, record.epoch) == epoch
     if not named or not record.figures or not 1 <= record.best_epoch <= record.epoch:
         raise FormatError(f"{epoch / PROGRESS}: not the record of an epoch; remove {epoch}.")
@@ -119,11 +120,8 @@ def epoch_folder(folder: Path, epoch: int) -> Path:
 
 def digests(epoch: Path) -> dict[str, str]:
     """Of the files with weights."""
-    found = {}
-    for path in filter(Path.is_file, sorted(epoch.glob("*.safetensors"))):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    paths = filter(Path.is_file, sorted(epoch.glob("*.safetensors")))
+    return {path.name: file_sha256(path) for path in paths}
 
 
 def check_digests(epoch: Path) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from elmore.errors import ConfigError, ElmoreError, FormatError
 from elmore.files.atomic import atomic_folder, sweep, write_text, writing
+from elmore.small_files import read_small
 from elmore.train.log import LOG, Log
 from elmore.train.loop import Loop, Progress
 
@@ -101,7 +102,7 @@ class RunFolder:
 
     def _prune(self) -> None:
         best = self.folder / "best"
-        keep = best.read_text(encoding="utf-8", errors="replace").split() if best.is_file() else []
+        keep = read_small(best).decode("utf-8", "replace").split() if best.is_file() else []
         for old in checkpoints(self.folder)[: -self.keep]:
             if old.name not in keep:
                 shutil.rmtree(old)

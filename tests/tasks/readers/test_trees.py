@@ -1,5 +1,6 @@
 """Sentiment trees: every phrase with its words, complaints with file and line."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_the_treebanks_escapes_are_undone(tmp_path: Path):
 def test_a_tree_may_be_deeper_than_python_recurses(tmp_path: Path):
     deep = "(1 x " * 5000 + "y" + ")" * 5000
     assert len(next(read_trees(write(tmp_path, deep))).phrases) == 5000
+
+
+def test_a_tree_a_million_brackets_deep_is_refused_at_once(tmp_path: Path):
+    path = write(tmp_path, "(2 fine)\n" + "(1 x " * 1_000_000 + "y" + ")" * 1_000_000)
+    begin = time.process_time()
+    with pytest.raises(InputError, match=r"a\.txt, line 2: 6,000,001 characters in one tree; exp"):
+        list(read_trees(path))
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize(

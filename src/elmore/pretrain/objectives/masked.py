@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from elmore.checkpoint.bert import bert_checkpoint, bert_of, write_bert_files
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
-from elmore.checkpoint.wordpiece import read_wordpiece
+from elmore.checkpoint.wordpiece import read_vocabulary, read_wordpiece
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import remove
+from elmore.files.atomic import atomic_folder, remove
 from elmore.models.bert import MASKED, NEXT, Bert, MaskedHead, next_head
 from elmore.models.masked_model import MaskedLoss, MaskedModel, masked_loss
 from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config
@@ -49,9 +49,9 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     for name in (TOKENIZER, *texts):  # of a run that ended before its first checkpoint
         remove(folder / name)
-    (folder / TOKENIZER).mkdir()
-    for name, content in wordpiece.files(config.model.max_positions).items():
-        (folder / TOKENIZER / name).write_bytes(content)
+    with atomic_folder(folder / TOKENIZER) as beside:
+        for name, content in wordpiece.files(config.model.max_positions).items():
+            (beside / name).write_bytes(content)
     for name, paths in texts.items():
         if paths:
             sentences = _pieces(paths, config.reading, wordpiece)
@@ -71,8 +71,7 @@ def _wordpiece(
     wanted = config.vocabulary
     settings = WordPieceConfig(lowercase=wanted.lowercase)
     if asked.vocabulary is not None:
-        text = asked.vocabulary.read_text(encoding="utf-8")
-        return WordPiece(text.rstrip("\n").split("\n"), settings)
+        return WordPiece(read_vocabulary(asked.vocabulary), settings)
     found = train_wordpiece(
         _plain_words(counts, settings),
         wanted.size,
@@ -140,7 +139,7 @@ def _notes(wordpiece: WordPiece, corpus: PieceCorpus, config: MaskedConfig) -> l
 def resumed_config(run: Run, asked: Asked) -> MaskedConfig:
     """The model's sizes are the run's; a vocabulary that is given must be the run's too."""
     config, kept = masked_config(asked), asked.output / TOKENIZER / VOCABULARY
-    if asked.vocabulary is not None and asked.vocabulary.read_bytes() != kept.read_bytes():
+    if asked.vocabulary is not None and read_vocabulary(asked.vocabulary) != read_vocabulary(kept):
         raise ConfigError(f"{asked.vocabulary}: not the vocabulary of {asked.output}; omit it.")
     model, now = masked_config(run).model, config.model
     if run.source is not None:

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_vali
 from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import write_text
-from elmore.small_files import read_small
+from elmore.small_files import file_sha256, read_small
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
@@ -76,8 +76,7 @@ class CompareConfig(Frozen):
         """What all trainings have in common, whatever their encoder and seed. Of the files, the
         contents count: a file may be moved."""
         fit = self.fit.model_dump(mode="json", exclude={"encoder": {"source"}, "seed": True})
-        contents = {name: path.read_bytes() for name, path in self.files.items()}
-        digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        digests = {name: file_sha256(path) for name, path in self.files.items()}
         return {"task": self.task, "fit": fit, "sha256": digests}
 
     def trials(self) -> list[Trial]:

@@ -12,6 +12,7 @@ from elmore.errors import InputError
 from elmore.tasks.readers.lines import placed_lines
 from elmore.tasks.task import Words
 
+_MAX_CHARACTERS = 1 << 18  # of a line; the longest of the treebank has 700
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 _ESCAPES = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
@@ -45,7 +46,12 @@ def read_trees(path: Path) -> Iterator[Tree]:
 
 
 def _tree(line: str, where: str) -> Tree:
-    """Brackets are matched by a stack, so depth is bounded by memory alone."""
+    """Brackets are matched by a stack: a tree may be as deep as its line is long."""
+    if len(line) > _MAX_CHARACTERS:
+        raise InputError(
+            f"{where}: {len(line):,} characters in one tree; expected at most {_MAX_CHARACTERS:,}, "
+            "one sentence per line."
+        )
     broken = InputError(
         f"{where}: {line[:40]!r} is not a tree; expected brackets that match, each with a label "
         "and words or phrases, as in (3 (2 It) (4 works))."
