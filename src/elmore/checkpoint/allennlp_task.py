@@ -3,6 +3,7 @@ are a separate file, which AllenNLP usually puts into the archive's folder fta.
 """
 
 # P projection dim, F filters
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def read_task(
         shape = _as_allennlp(config_from_options(raw, options, n_words=None))
     model = build_model(shape, read_bilm(tensors, f"{prefix}_elmo_lstm.", shape), tensors.where)
     notes = () if raw else (f"The archive lacks ELMo's options file: {ASSUMED}",)
-    mixes = _read_mixes(tensors, prefix, bool(section.get("do_layer_norm", False)))
+    norm = bool(section.get("do_layer_norm", False))
+    mixes = read_mixes(tensors, prefix + "scalar_mix_{}.", layer_norm=norm)
     return bilm_checkpoint(model, options=raw, mixes=mixes, notes=notes)
 
 
@@ -82,12 +84,13 @@ def _task_config_of(tensors: TorchTensors, prefix: str) -> BiLMConfig:
         return BiLMConfig(words=words, context=context)
 
 
-def _read_mixes(tensors: TorchTensors, prefix: str, layer_norm: bool) -> tuple[LearnedMix, ...]:
+def read_mixes(tensors: TorchTensors, pattern: str, *, layer_norm: bool) -> tuple[LearnedMix, ...]:
+    """The mixes called `pattern`, with a place for their number or without one."""
+    starts = [pattern] if "{}" not in pattern else map(pattern.format, itertools.count())
     mixes = []
-    for k in range(tensors.count(prefix + "scalar_mix_{}.gamma")):
-        at = f"{prefix}scalar_mix_{k}."
-        pattern = at + "scalar_parameters.{}"
-        names = map(pattern.format, range(tensors.count(pattern)))
+    for at in itertools.takewhile(lambda at: f"{at}gamma" in tensors, starts):
+        numbered = at + "scalar_parameters.{}"
+        names = map(numbered.format, range(tensors.count(numbered)))
         scalars = tuple(float(tensors.take(name, (1,))) for name in names)
         gamma = float(tensors.take(f"{at}gamma", (1,)))
         mixes.append(LearnedMix(scalars=scalars, gamma=gamma, layer_norm=layer_norm))

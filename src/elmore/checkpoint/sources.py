@@ -5,7 +5,7 @@ The layouts are a list tried in order; when none fits, the error says what was l
 import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -20,6 +20,17 @@ from elmore.checkpoint.bert_tf import BERT_CONFIG, read_bert_tf
 from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.companions import (
+    HDF5_ENDINGS,
+    PART_MARK,
+    SOFTMAX_MARK,
+    choose_part,
+    is_hdf5,
+    options_beside,
+    softmax_beside,
+    weights_in,
+    words_beside,
+)
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.native import is_native, read_native, write_native
@@ -33,9 +44,6 @@ from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
-_HDF5_ENDINGS = (".hdf5", ".h5")
-_SOFTMAX_MARK = "softmax"  # in the names of published softmax files
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -47,6 +55,8 @@ class Source:
     options: Path | None = None
     vocabulary: Path | None = None
     softmax: Path | None = None
+    part: str | None = None
+    """Which model of an archive that contains several, by a part of its name."""
 
 
 def shipped_names() -> list[str]:
@@ -64,6 +74,9 @@ def find_source(source: str | Path, options: str | Path | None = None) -> Source
         return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))
     if _exists(index := Path(f"{path}.index")) and not _exists(path):
         path = index  # TensorFlow's checkpoints are named without an ending
+    named, mark, part = str(source).rpartition(PART_MARK)
+    if mark and not _exists(path):
+        return replace(find_source(named, options), part=part)
     if not _exists(path):
         raise InputError(_not_found(source))
     if path.is_file():
@@ -117,7 +130,7 @@ def read_source(
         case "manylangs":
             return read_manylangs(found.path)
         case "allennlp":
-            return read_allennlp(found.path, heads=heads)
+            return read_allennlp(found.path, heads=heads, part=found.part)
     assert found.options is not None
     vocabulary, softmax = found.vocabulary, found.softmax if heads else None
     if found.format == "bilm-tf":
@@ -128,7 +141,7 @@ def read_source(
 def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     """Write `checkpoint` where `target` points: a name ending in .hdf5 makes HDF5 and its
     companions, any other a folder, native or Hugging Face's. Returns what was written."""
-    if target.suffix not in _HDF5_ENDINGS:
+    if target.suffix not in HDF5_ENDINGS:
         match checkpoint.model:
             case Bert():
                 write_bert(checkpoint, target)
@@ -137,7 +150,7 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
         return sorted(path for path in target.rglob("*") if path.is_file())
     refuse_unwritable(bilm_of(checkpoint).config)
     options = target.with_name("options.json")
-    softmax = target.with_name(f"{target.stem}_{_SOFTMAX_MARK}{target.suffix}")
+    softmax = target.with_name(f"{target.stem}_{SOFTMAX_MARK}{target.suffix}")
     vocabulary = target.with_name(VOCABULARY)
     written = [target, options]
     written += [softmax] if isinstance(softmax_of(checkpoint), nn.Linear) else []
@@ -155,16 +168,16 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
 
 
 def _from_file(path: Path, options: Path | None) -> Source:
-    if path.suffix in _HDF5_ENDINGS:
-        return _hdf5(path, options or _options_beside(path))
+    if is_hdf5(path):
+        return _hdf5(path, options)
     if path.suffix == ".index":
         return _tensorflow(path.with_suffix(""), options)
     if is_archive(path):
         return Source("archive", path, options=options)
     raise FormatError(
         f"{path}: a file ending in {path.suffix or 'nothing'}; expected .hdf5 weights with "
-        "options.json, a .tar.gz or .zip archive, the .index of a TensorFlow checkpoint, or a "
-        "folder."
+        "options.json, a .tar.gz, .tar.bz2 or .zip archive, the .index of a TensorFlow "
+        "checkpoint, or a folder."
     )
 
 
@@ -176,11 +189,17 @@ def _from_folder(folder: Path, options: Path | None) -> Source:
 
 
 def _from_unpacked(folder: Path, archive: Source) -> Source:
-    """Many archives contain one folder with the model in it."""
+    """Many archives contain one folder with the model in it, some contain several."""
+    models: dict[Path, Source] = {}
     for place in [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]:
-        if (found := _find(place, archive.options)) is not None:
-            return found
-    return _from_folder(folder, archive.options)
+        inside = any(place.is_relative_to(other) for other in models)
+        if not inside and (found := _find(place, archive.options)) is not None:
+            models[place] = found
+    if len(models) <= 1:
+        found = next(iter(models.values()), None) or _from_folder(folder, archive.options)
+        return replace(found, part=archive.part)
+    names = {str(place.relative_to(folder)): found for place, found in models.items()}
+    return names[choose_part(str(archive.path), list(names), archive.part)]
 
 
 def _find(folder: Path, options: Path | None) -> Source | None:
@@ -214,22 +233,12 @@ def _tensorflow(prefix: Path, options: Path | None) -> Source:
         raise FormatError(
             f"{prefix}: its options are missing. Looked for {options} and {BERT_CONFIG}."
         )
-    words = prefix.with_name(VOCABULARY)
-    vocabulary = words if words.is_file() else None
-    return Source("bilm-tf", prefix, options=options, vocabulary=vocabulary)
+    return Source("bilm-tf", prefix, options=options, vocabulary=words_beside(prefix))
 
 
 def _weights(folder: Path, options: Path | None) -> Source | None:
-    weights = [p for p in sorted(folder.iterdir()) if p.suffix in _HDF5_ENDINGS]
-    weights = [p for p in weights if _SOFTMAX_MARK not in p.name]
-    if len(weights) > 1:
-        weights = [p for p in weights if "weights" in p.name] or weights
-    if len(weights) == 1:
-        return _hdf5(weights[0], options or _options_beside(weights[0]))
-    if weights:
-        names = ", ".join(p.name for p in weights)
-        raise FormatError(f"{folder}: holds several weight files ({names}); name one of them.")
-    return None
+    weights = weights_in(folder)
+    return None if weights is None else _hdf5(weights, options)
 
 
 def _checkpoint_of_run(folder: Path) -> Path | None:
@@ -241,31 +250,14 @@ def _checkpoint_of_run(folder: Path) -> Path | None:
     return named if named in finished else (finished[-1] if finished else None)
 
 
-def _hdf5(weights: Path, options: Path) -> Source:
-    beside = [p for p in sorted(weights.parent.iterdir()) if p.suffix in _HDF5_ENDINGS]
-    softmax = [p for p in beside if _SOFTMAX_MARK in p.name and p != weights]
-    vocabulary = weights.with_name(VOCABULARY)
+def _hdf5(weights: Path, options: Path | None) -> Source:
     return Source(
         "hdf5",
         weights,
-        options=options,
-        vocabulary=vocabulary if vocabulary.is_file() else None,
-        softmax=softmax[0] if len(softmax) == 1 else None,
+        options=options or options_beside(weights),
+        vocabulary=words_beside(weights),
+        softmax=softmax_beside(weights),
     )
-
-
-def _options_beside(weights: Path) -> Path:
-    """options.json, or the published pairs `X_weights.hdf5` and `X_options.json`."""
-    candidates = [
-        weights.with_name("options.json"),
-        weights.with_name(weights.stem.removesuffix("_weights") + "_options.json"),
-        weights.with_suffix(".json"),
-    ]
-    for path in candidates:
-        if path.is_file():
-            return path
-    names = ", ".join(path.name for path in candidates)
-    raise FormatError(f"{weights}: its options are missing. Looked beside it for {names}.")
 
 
 def _exists(path: Path) -> bool:
