@@ -28,6 +28,12 @@ class TrainableLayers(nn.Module):
 
     def __init__(self, checkpoint: Checkpoint, *, fine_tune: bool = False):
         super().__init__()
+        if not isinstance(checkpoint, Checkpoint):
+            name = type(self).__name__
+            raise ConfigError(
+                f"{name}({checkpoint!r:.80}): this is for a Checkpoint that is loaded already; "
+                f"write {name}.load({checkpoint!r:.80})."
+            )
         # A copy: training this one must not change what an Embedder was given.
         self.model: LayerModel = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
         self.reader = checkpoint.need_reader()
