@@ -29,6 +29,34 @@ _WANTED = {
 }  # fmt: skip
 
 
+PACKED_ENDINGS = (".tar.gz", ".tgz", ".zip")
+"""Of archives that are written; which are read is told by their first bytes."""
+
+
+def pack(folder: Path, target: Path, *, zipped: bool) -> None:
+    """All files of a folder, inside of a folder of its name; the same files, the same bytes."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    inside = [PurePosixPath(folder.name, *path.relative_to(folder).parts) for path in paths]
+    if zipped:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as container:
+            for path, name in zip(paths, inside, strict=True):
+                member = zipfile.ZipInfo(str(name))  # dated 1980
+                member.external_attr = 0o100644 << 16
+                member.compress_type = zipfile.ZIP_DEFLATED
+                with path.open("rb") as file, container.open(member, "w", force_zip64=True) as out:
+                    shutil.copyfileobj(file, out, _PIECE)
+        return
+    with (
+        gzip.GzipFile(target, "wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as tar,
+    ):
+        for path, name in zip(paths, inside, strict=True):
+            entry = tarfile.TarInfo(str(name))
+            entry.size, entry.mode = path.stat().st_size, 0o644
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
+
+
 def is_archive(path: Path) -> bool:
     """By the first bytes, not by the name."""
     return _kind(path) is not None

@@ -5,13 +5,13 @@ them under many names. And which model is meant where there are several.
 from collections.abc import Sequence
 from pathlib import Path
 
+from elmore.checkpoint.names import PART_MARK
 from elmore.errors import FormatError
 from elmore.small_files import open_regular
 from elmore.text.vocabulary import VOCABULARY, VOCABULARY_GZ
 
 HDF5_ENDINGS = (".hdf5", ".h5")
 SOFTMAX_MARK = "softmax"  # in the names of published softmax files
-PART_MARK = "#"  # between a source and the model in it
 
 _HDF5_START = b"\x89HDF\r\n\x1a\n"
 _KEPT_WEIGHTS, _KEPT_OPTIONS = "weight_file", "options_file"  # how archives of AllenNLP keep them

@@ -2,7 +2,7 @@
 The layouts are a list tried in order; when none fits, the error says what was looked for.
 """
 
-import difflib
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from typing import Literal
 from torch import nn
 
 from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
-from elmore.checkpoint.archive import is_archive, unpacked
+from elmore.checkpoint.archive import PACKED_ENDINGS, is_archive, pack, unpacked
 from elmore.checkpoint.bert import bert_folder, read_bert, write_bert
 from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
 from elmore.checkpoint.bert_tf import BERT_CONFIG, read_bert_tf
@@ -22,7 +22,6 @@ from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.companions import (
     HDF5_ENDINGS,
-    PART_MARK,
     SOFTMAX_MARK,
     choose_part,
     is_hdf5,
@@ -33,6 +32,7 @@ from elmore.checkpoint.companions import (
 )
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
+from elmore.checkpoint.names import PART_MARK, check_name, exists, shipped_names
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
@@ -59,26 +59,17 @@ class Source:
     """Which model of an archive that contains several, by a part of its name."""
 
 
-def shipped_names() -> list[str]:
-    """Models inside the package itself."""
-    folder = files("elmore") / "pretrained"
-    return sorted(f.name for f in folder.iterdir() if f.is_dir()) if folder.is_dir() else []
-
-
 def find_source(source: str | Path, options: str | Path | None = None) -> Source:
     """Decide what `source` is, or say what was looked for."""
-    if not str(source):
-        raise InputError("The model's name is empty; expected a shipped name, a folder or a file.")
+    check_name(source)
     path = Path(source)
     if str(source) in shipped_names():
         return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))
-    if _exists(index := Path(f"{path}.index")) and not _exists(path):
+    if exists(index := Path(f"{path}.index")) and not exists(path):
         path = index  # TensorFlow's checkpoints are named without an ending
-    named, mark, part = str(source).rpartition(PART_MARK)
-    if mark and not _exists(path):
+    if not exists(path):
+        named, _, part = str(source).rpartition(PART_MARK)
         return replace(find_source(named, options), part=part)
-    if not _exists(path):
-        raise InputError(_not_found(source))
     if path.is_file():
         return _from_file(path, None if options is None else Path(options))
     return _from_folder(path, None if options is None else Path(options))
@@ -140,7 +131,10 @@ def read_source(
 
 def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     """Write `checkpoint` where `target` points: a name ending in .hdf5 makes HDF5 and its
-    companions, any other a folder, native or Hugging Face's. Returns what was written."""
+    companions, .zip or .tar.gz an archive, any other a folder, native or Hugging Face's. Returns
+    what was written."""
+    if target.name.endswith(PACKED_ENDINGS):
+        return _save_packed(checkpoint, target)
     if target.suffix not in HDF5_ENDINGS:
         match checkpoint.model:
             case Bert():
@@ -165,6 +159,18 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
         with atomic_file(vocabulary) as path:
             path.write_bytes("".join(checkpoint.vocabulary.lines()).encode())
     return written
+
+
+def _save_packed(checkpoint: Checkpoint, target: Path) -> list[Path]:
+    if target.exists():
+        raise InputError(f"{target} exists already; remove it or choose another name.")
+    with tempfile.TemporaryDirectory(prefix="elmore-") as beside:
+        name = next(target.name.removesuffix(e) for e in PACKED_ENDINGS if target.name.endswith(e))
+        folder = Path(beside) / (name or "model")
+        save(checkpoint, folder)
+        with atomic_file(target) as path:
+            pack(folder, path, zipped=target.suffix == ".zip")
+    return [target]
 
 
 def _from_file(path: Path, options: Path | None) -> Source:
@@ -258,24 +264,6 @@ def _hdf5(weights: Path, options: Path | None) -> Source:
         vocabulary=words_beside(weights),
         softmax=softmax_beside(weights),
     )
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # the name is too long for any file
-        return False
-
-
-def _not_found(source: str | Path) -> str:
-    names = shipped_names()
-    folder = Path(source).parent
-    around = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(str(source), [*names, *around])
-    shipped = f"shipped models ({', '.join(names)})" if names else "shipped models (none here)"
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    looked = f"looked among {shipped} and for a file or folder of that name"
-    return f"No model {str(source)!r}: {looked}.{hint}"
 
 
 # What a model's files are called, whose format it is, and a function that finds it in a folder.

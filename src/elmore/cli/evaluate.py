@@ -14,6 +14,7 @@ from elmore.cli.options import (
     LinesAre,
     OptionsFile,
     SentenceFile,
+    known_model,
 )
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="A model with its softmax and vocabulary.", callback=known_model),
+    ],
     text: SentenceFile,
     options: OptionsFile = None,
     tokenize: Annotated[
