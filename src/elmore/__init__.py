@@ -1,4 +1,26 @@
-"""ELMo, and more: contextual word vectors you can load, train, store, search and plug in."""
+"""ELMo, and more: contextual word vectors you can load, train, store, search and plug in.
+
+    >>> import elmore
+    >>> embedder = elmore.Embedder.load("small-en")          # or a folder, a file, an archive
+    >>> embedding = embedder.embed(["We sat on the river bank."])[0]
+    >>> embedding["bank"]                                    # the vector of a word, (dim,)
+    >>> embedder.sentence_vectors(["We sat.", "We ate."])    # one vector per sentence
+
+Embedder         text in, vectors out: load, embed, stream, sentence_vectors, save
+Embedding        one sentence: words, layers (layers, words, dim), top, average, mix
+Elmo             a model inside your own PyTorch model, frozen or fine-tuned
+ScalarMix        a learned mix of layers
+Predictor        the words most likely in a place
+Store            vectors on disk, each sentence once
+CachedEmbedder   an Embedder that keeps what it has computed
+Index            the uses of the words of a corpus: neighbors, senses
+pretrain         train a language model on your own text
+compare          train a task with and without each encoder
+ElmoreError      what every error raised on purpose is
+
+`elmore.integrations` has drop-ins for AllenNLP, bilm-tf, simple_elmo and ELMoForManyLangs. The
+command `elmore --help` does all of this without Python.
+"""
 
 import sys
 from importlib import import_module

@@ -3,19 +3,21 @@
 # B sentences, T words, L layers, D vector dim
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from elmore.checkpoint.allennlp_names import mixes_to_ours, to_ours
 from elmore.checkpoint.bert_config import word_options
-from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.checkpoint.sources import load
+from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
+from elmore.checkpoint.sources import load, save
 from elmore.embedding import Sentence, read_inputs
 from elmore.engine.runner import Runner, is_plain, runner_for
 from elmore.errors import ConfigError
+from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.text.reader import Pair
@@ -26,11 +28,19 @@ class TrainableLayers(nn.Module):
 
     def __init__(self, checkpoint: Checkpoint, *, fine_tune: bool = False):
         super().__init__()
+        if not isinstance(checkpoint, Checkpoint):
+            name = type(self).__name__
+            raise ConfigError(
+                f"{name}({checkpoint!r:.80}): this is for a Checkpoint that is loaded already; "
+                f"write {name}.load({checkpoint!r:.80})."
+            )
         # A copy: training this one must not change what an Embedder was given.
         self.model: LayerModel = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
         self.reader = checkpoint.need_reader()
+        # Without its heads, which no longer fit once the model is fine-tuned.
+        self.checkpoint = replace(checkpoint, model=self.model, heads={})
         self._made: tuple[tuple[tuple[int, int], ...], Runner] | None = None
-        self.register_load_state_dict_pre_hook(_rename_bilm)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_rename_model)  # type: ignore[no-untyped-call]
 
     @property
     def dim(self) -> int:
@@ -109,19 +119,21 @@ class Elmo(TrainableLayers):
         *,
         n_mixes: int = 1,
         fine_tune: bool = False,
-        layer_norm: bool = False,
+        layer_norm: bool | None = None,
         dropout: float = 0.5,
         l2: float = 0.0,
     ):
+        """Mixes start equal, or as the task that the checkpoint comes from has learned them; that
+        also says whether they use a layer norm, unless `layer_norm` does."""
         if n_mixes < 1:
             raise ConfigError(f"n_mixes is {n_mixes}; expected 1 or more.")
         if not 0.0 <= dropout < 1.0:
             raise ConfigError(f"dropout is {dropout}; expected 0 or more and less than 1.")
         super().__init__(checkpoint, fine_tune=fine_tune)
-        self.mixes = nn.ModuleList(
-            ScalarMix(self.n_layers, layer_norm=layer_norm, l2=l2) for _ in range(n_mixes)
-        )
+        learned = [*checkpoint.mixes[:n_mixes], *[None] * (n_mixes - len(checkpoint.mixes))]
+        self.mixes = nn.ModuleList(self._mix(start, layer_norm, l2) for start in learned)
         self.dropout = nn.Dropout(dropout)
+        self.register_load_state_dict_pre_hook(_rename_mixes)  # type: ignore[no-untyped-call]
 
     @classmethod
     def load(
@@ -131,13 +143,14 @@ class Elmo(TrainableLayers):
         options: str | Path | None = None,
         n_mixes: int = 1,
         fine_tune: bool = False,
-        layer_norm: bool = False,
+        layer_norm: bool | None = None,
         dropout: float = 0.5,
         l2: float = 0.0,
         pieces: str | None = None,
         lowercase: bool | None = None,
     ) -> "Elmo":
-        """From anything `Embedder.load` takes."""
+        """From anything `Embedder.load` takes; the mixes start as a task has learned them, if the
+        source says so: an AllenNLP archive of a task, or a folder that `save` wrote."""
         return cls(
             load(source, options=options, words=word_options(lowercase, pieces)),
             n_mixes=n_mixes,
@@ -146,6 +159,30 @@ class Elmo(TrainableLayers):
             dropout=dropout,
             l2=l2,
         )
+
+    def save(self, target: str | Path) -> list[Path]:
+        """The model as it is now, with its mixes: a new folder, or HDF5 if the name ends so (which
+        has no place for mixes). `Elmo.load` and `Embedder.load` take it. Returns what was written.
+        """
+        mixes = tuple(
+            LearnedMix(
+                scalars=tuple(mix.scalars.tolist()),
+                gamma=mix.gamma.item(),
+                layer_norm=mix.layer_norm,
+            )
+            for mix in self.mixes
+            if isinstance(mix, ScalarMix)
+        )
+        return save(replace(self.checkpoint, mixes=mixes), Path(target))
+
+    def _mix(self, start: LearnedMix | None, layer_norm: bool | None, l2: float) -> ScalarMix:
+        if start is None:
+            return ScalarMix(self.n_layers, layer_norm=bool(layer_norm), l2=l2)
+        norm = start.layer_norm if layer_norm is None else layer_norm
+        mix = ScalarMix(self.n_layers, layer_norm=norm, initial=start.scalars, l2=l2)
+        with torch.no_grad():
+            mix.gamma.fill_(start.gamma)
+        return mix
 
     @property
     def bilm(self) -> LayerModel:
@@ -164,8 +201,14 @@ class Elmo(TrainableLayers):
         return torch.stack(penalties).sum()
 
 
-def _rename_bilm(_: nn.Module, state: dict[str, Any], prefix: str, *__: object) -> None:
-    """State dicts of version 0.1 call the model `bilm`."""
-    old = f"{prefix}bilm."
+def _rename_model(module: TrainableLayers, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """State dicts of version 0.1 call the model `bilm`; those of AllenNLP have their own names."""
+    old, new = f"{prefix}bilm.", f"{prefix}model."
     for name in [name for name in state if name.startswith(old)]:
-        state[f"{prefix}model.{name.removeprefix(old)}"] = state.pop(name)
+        state[new + name.removeprefix(old)] = state.pop(name)
+    if isinstance(module.model, BiLM):
+        to_ours(state, f"{prefix}_elmo_lstm.", module.model, new)
+
+
+def _rename_mixes(_: nn.Module, state: dict[str, Any], prefix: str, *__: object) -> None:
+    mixes_to_ours(state, prefix, f"{prefix}mixes.")

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 import numpy as np
 import torch
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from elmore.checkpoint.bert_config import word_options
 from elmore.checkpoint.checkpoint import Checkpoint
-from elmore.checkpoint.sources import load
+from elmore.checkpoint.sources import load, save
 from elmore.embedding import (
     Embedding,
+    LayersAsked,
     ReadSentence,
     Sentence,
     Vectors,
     checked,
+    layer_choice,
     read_sentence,
     read_sentences,
 )
@@ -86,6 +88,18 @@ class Streams(ABC):
         """All sentences at once; strings are tokenized, lists of words are taken as they are."""
         return self._embed_window(list(read_sentences(sentences)), batch_words)
 
+    def sentence_vectors(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayersAsked = "average",
+        batch_words: int = BATCH_WORDS,
+    ) -> Vectors:
+        """One vector per sentence, the mean of its words', (B, D); zero if it has no words.
+        `layers` is average, top, a layer's number or mix:0.2,0.5,0.3."""
+        means = [_mean(e, layers) for e in self.stream(sentences, batch_words=batch_words)]
+        return np.stack(means) if means else np.zeros((0, 0), np.float32)
+
     def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
         """Texts without context: layer 0 of each word alone, averaged, (n, D)."""
         return words_alone(self.stream, texts)
@@ -134,6 +148,11 @@ class Embedder(Streams):
         precision: str = "float32",
         source: str | None = None,
     ):
+        if not isinstance(checkpoint, Checkpoint):
+            raise ConfigError(
+                f"Embedder({checkpoint!r:.80}): this is for a Checkpoint that is loaded already; "
+                f"write Embedder.load({checkpoint!r:.80})."
+            )
         self.device = find_device(device)
         self.precision = check_precision(precision, checkpoint.model, self.device)
         self.checkpoint, self.source = checkpoint, source
@@ -164,6 +183,37 @@ class Embedder(Streams):
         words = word_options(lowercase, pieces)
         checkpoint = load(source, options=options, heads=heads, words=words)
         return cls(checkpoint, device=device, precision=precision, source=str(source))
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **options: Any) -> "Embedder":
+        """`load`, under the name it has elsewhere."""
+        return cls.load(source, **options)
+
+    def save(self, target: str | Path) -> list[Path]:
+        """Write the model as a new folder, or as HDF5 or an archive if the name ends in .hdf5, .zip
+        or .tar.gz; `load` takes it. Returns what was written."""
+        return save(self.checkpoint, Path(target))
+
+    save_pretrained = save
+
+    def to(self, device: str) -> "Embedder":
+        """Move the model to another device, and return it."""
+        self.device = find_device(device)
+        self.precision = check_precision(self.precision, self.model, self.device)
+        self.model.to(self.device)
+        self.__dict__.pop("runner", None)
+        return self
+
+    def __call__(self, sentences: Sequence[Sentence]) -> list[Embedding]:
+        """`embed`."""
+        return self.embed(sentences)
+
+    def encode(self, *_: object, **__: object) -> NoReturn:
+        """Elsewhere this means one of two things, which have their own names here."""
+        raise ConfigError(
+            "An Embedder does not encode(): write embed(sentences) for the vectors of every word, "
+            "or sentence_vectors(sentences) for one vector per sentence."
+        )
 
     def __repr__(self) -> str:
         kind = type(self.model).__name__
@@ -217,6 +267,17 @@ class Embedder(Streams):
         if not self._has_warned and (found := find_unreadable(self.reader, sentences)):
             self._has_warned = True
             warnings.warn(f"{self.source or 'The model'} {found}", ElmoreWarning, stacklevel=4)
+
+
+def _mean(embedding: Embedding, layers: LayersAsked) -> Vectors:
+    chosen = layer_choice(layers, len(embedding.layers)).select(embedding.layers)  # (K, n, D)
+    if len(chosen) != 1:
+        raise ConfigError(
+            f"layers is {layers!r}, which is {len(chosen)} vectors per word; one vector per "
+            "sentence takes average, top, one number or a mix."
+        )
+    mean = chosen[0].mean(axis=0) if len(embedding) else np.zeros(chosen.shape[2])
+    return np.asarray(mean, np.float32)
 
 
 def words_alone(

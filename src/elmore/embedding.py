@@ -3,11 +3,12 @@ which of a model's layers are used.
 """
 
 # L layers of the model, K layers taken, n words, D vector dim
+import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.errors import ConfigError, InputError
+from elmore.html import heat_cell, html_cell, html_table
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.text.reader import Input, Pair
 from elmore.text.tokenize import tokenize
@@ -22,6 +24,7 @@ from elmore.text.tokenize import tokenize
 Sentence = str | Sequence[str]
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
+_SHOWN, _IN_TABLE = 60, 20  # characters of a repr; words of a table in a notebook
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +54,47 @@ class Embedding:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def __getitem__(self, which: int | slice | str) -> Vectors:
+        """The vector of a word, (D,), the average of its layers: by its number, or by the word
+        itself where it stands once. A slice gives (k, D)."""
+        found: Vectors = self.average[self._number(which) if isinstance(which, str) else which]
+        return found
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[Any]:
+        """`numpy.asarray(embedding)` is `average`, (n, D)."""
+        return np.array(self.average, dtype=cast(Any, dtype))
+
+    def _number(self, word: str) -> int:
+        numbers = [i for i, own in enumerate(self.words) if own == word]
+        if len(numbers) == 1:
+            return numbers[0]
+        if numbers:
+            listed = ", ".join(map(str, numbers))
+            raise InputError(
+                f"{word!r} stands {len(numbers)} times, as words {listed}: write "
+                f"embedding[{numbers[0]}] for the first."
+            )
+        near = difflib.get_close_matches(word, self.words, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"{word!r} is not a word of this sentence.{hint}")
+
+    def __repr__(self) -> str:
+        text = " ".join(self.words)
+        text = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        n_layers, n_words, dim = self.layers.shape
+        return f"<Embedding {text!r}: {n_words} words, {n_layers} layers × {dim}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how similar the words are to each other, by their average layers."""
+        words = self.words[:_IN_TABLE]
+        unit = self.average[:_IN_TABLE].astype(np.float64)
+        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+        cosines = unit @ unit.T
+        rows = [[html_cell(word, head=True), *map(heat_cell, row)]
+                for word, row in zip(words, cosines, strict=True)]  # fmt: skip
+        head = [html_cell("", head=True), *(html_cell(word, head=True) for word in words)]
+        return html_table([head, *rows], repr(self))
 
 
 @dataclass(frozen=True, slots=True)

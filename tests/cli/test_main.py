@@ -45,7 +45,7 @@ def test_no_arguments_print_the_help(capsys: pytest.CaptureFixture[str]):
         (["embd"], "embd"),
         (["--colour"], "--colour"),
         (["embed"], "input"),
-        (["embed", "a", "b.hdf5"], "--model"),
+        (["embed", "a", "b.hdf5"], "a: no such file"),
         (["embed", "a", "b.hdf5", "--model", "m", "--format", "csv"], "csv"),
         (["embed", "a", "b.hdf5", "--model", "m", "--batch-words", "many"], "--batch-words"),
         (["embed", "a", "b.hdf5", "--model", "m", "--no-such"], "--no-such"),

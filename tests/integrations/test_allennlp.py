@@ -281,13 +281,6 @@ def test_the_bilms_own_dropout_stays_off(tmp_path: Path) -> None:
     assert torch.equal(elmo.train()(ids)["elmo_representations"][0], evaluated)
 
 
-def test_the_state_dict_names_the_mixes_as_allennlp_does(model: Model) -> None:
-    elmo = Elmo(model.options, model.weights, 2)
-    names = {name for name in elmo.state_dict() if not name.startswith("_elmo_lstm.bilm.")}
-    parts = ("gamma", "scalar_parameters.0", "scalar_parameters.1", "scalar_parameters.2")
-    assert names == {f"scalar_mix_{k}.{part}" for k in (0, 1) for part in parts}
-
-
 def test_a_batch_without_words_gives_no_vectors(model: Model) -> None:
     output = Elmo(model.options, model.weights, 1)(batch_to_ids([[], []]))
     assert output["elmo_representations"][0].shape == (2, 0, 12)

@@ -1,5 +1,5 @@
-"""AllenNLP archives once they are unpacked: config.json, weights.th, vocabulary/. Two kinds contain
-an ELMo: a Transformer language model is one and is read here; a task model contains an LSTM one.
+"""AllenNLP archives once they are unpacked: config.json, weights.th, vocabulary/. A Transformer
+language model is an ELMo itself. A model of a task contains one ELMo or several, of either kind.
 """
 
 # P projection dim, F filters, D model dim, V words
@@ -11,16 +11,24 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from elmore.checkpoint.allennlp_task import CHAR_TABLE, read_task
+from elmore.checkpoint.allennlp_task import CHAR_TABLE, read_mixes, read_task
 from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
 from elmore.checkpoint.checkpoint import Checkpoint, build_model
+from elmore.checkpoint.companions import choose_part
 from elmore.checkpoint.loose_json import loads_loose, read_json
 from elmore.checkpoint.options import Filters
-from elmore.checkpoint.torch_blocks import SIDES, read_convolutions, read_highways, read_linear
+from elmore.checkpoint.torch_blocks import (
+    SIDES,
+    filters_of,
+    read_convolutions,
+    read_highways,
+    read_linear,
+)
 from elmore.checkpoint.torch_file import TorchTensors, read_torch_file
 from elmore.config import Foreign, valid
 from elmore.errors import FormatError
 from elmore.models.bilm import BiLMConfig
+from elmore.models.layers import LayerModel
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.transformer import TransformerConfig
 from elmore.text.byte_reader import N_CHARACTER_IDS
@@ -31,6 +39,12 @@ WEIGHTS = ("weights.th", "best.th")  # in an archive; in the folder of a trainin
 
 _POSITIONS = "_contextualizer._position.positional_encoding"
 _SOFTMAX = "_softmax_loss.softmax_"
+_TABLE = "._embedding._module.weight"
+_ASSUMED = (
+    "The archive lacks the language model's config: sizes are the tensors' own; relu, 8 heads and "
+    "50 characters per word are assumed."
+)
+_LM = "_lm."  # what a task's token embedder calls the language model in it
 _ENCODER = re.compile(
     r"_text_field_embedder\.token_embedder_(.+)\._encoder\._module\.char_conv_0\."
 )
@@ -45,25 +59,32 @@ def weights_of(folder: Path) -> Path | None:
     return next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
 
 
-def read_allennlp(folder: Path, *, heads: bool = False) -> Checkpoint:
-    """The ELMo in the folder; the heads of a language model only if asked for."""
+def read_allennlp(folder: Path, *, heads: bool = False, part: str | None = None) -> Checkpoint:
+    """The ELMo in the folder, `part` of its name if there are several; the heads of a language
+    model only if asked for."""
     weights = weights_of(folder)
     assert weights is not None
     config = read_json(folder / CONFIG, loads_loose)
     tensors = TorchTensors(read_torch_file(weights), str(weights))
     if _POSITIONS in tensors:
-        return _read_transformer(folder, config, tensors, heads)
-    tables = sorted(name for name in tensors.tensors if name.endswith(CHAR_TABLE))
-    if len(tables) == 1:
-        return read_task(folder, config, tensors, tables[0].removesuffix(CHAR_TABLE))
-    if tables:
+        shape = _transformer_config(folder / CONFIG, config, tensors, _embedder_name(tensors, ""))
+        return _read_transformer(folder, config, tensors, shape, heads)
+    found = {
+        name.removesuffix(end): end
+        for name in sorted(tensors.tensors)
+        for end in (CHAR_TABLE, _LM + _POSITIONS)
+        if name.endswith(end)
+    }
+    if not found:
         raise FormatError(
-            f"{weights}: contains {len(tables)} ELMos ({tables[0]}, …); expected one."
+            f"{weights}: contains no ELMo. Looked for '{_POSITIONS}' (a Transformer ELMo) and for "
+            f"'…{CHAR_TABLE}' (a task model with an LSTM ELMo inside)."
         )
-    raise FormatError(
-        f"{weights}: contains no ELMo. Looked for '{_POSITIONS}' (a Transformer ELMo) and for "
-        f"'…{CHAR_TABLE}' (a task model with an LSTM ELMo inside)."
-    )
+    names = {prefix.rstrip(".") or ".": prefix for prefix in found}
+    prefix = names[choose_part(str(folder), list(names), part)]
+    if found[prefix] == CHAR_TABLE:
+        return read_task(folder, config, tensors, prefix)
+    return read_task_transformer(tensors, prefix)
 
 
 class _EncoderSection(Foreign):
@@ -91,14 +112,9 @@ class _ContextSection(Foreign):
 
 
 def _read_transformer(
-    folder: Path, config: dict[str, Any], tensors: TorchTensors, heads: bool
+    folder: Path, config: dict[str, Any], tensors: TorchTensors, shape: BiLMConfig, heads: bool
 ) -> Checkpoint:
-    embedder = _embedder_name(tensors)
-    shape = _transformer_config(folder / CONFIG, config, tensors, embedder)
-    read = _read_spelling(tensors, shape, f"_text_field_embedder.token_embedder_{embedder}")
-    read |= _read_stacks(tensors, shape)
-    tensors.expect_nothing_else(("_contextualizer.", "_text_field_embedder."))
-    model = build_model(shape, read, tensors.where)
+    model = _read_model(tensors, "", shape)
     by_word = config["model"].get("num_samples") is not None
     n_words = _softmax_rows(tensors, by_word)
     dim = shape.context.dim
@@ -108,11 +124,55 @@ def _read_transformer(
     return bilm_checkpoint(model, vocabulary=words, softmax=output, options=config)
 
 
-def _embedder_name(tensors: TorchTensors) -> str:
-    found = [match[1] for name in tensors.tensors if (match := _ENCODER.match(name))]
+def read_task_transformer(tensors: TorchTensors, prefix: str) -> Checkpoint:
+    """The language model under `prefix` of a task's tensors, with the mix the task has learned.
+    Its own config is in another archive, so its sizes are read off the tensors."""
+    shape = _transformer_config_of(tensors, f"{prefix}{_LM}")
+    model = _read_model(tensors, f"{prefix}{_LM}", shape)
+    mixes = read_mixes(tensors, f"{prefix}_scalar_mix.", layer_norm=False)
+    return bilm_checkpoint(model, mixes=mixes, notes=(_ASSUMED,))
+
+
+def _read_model(tensors: TorchTensors, root: str, shape: BiLMConfig) -> LayerModel:
+    """All of the language model whose names begin with `root`, but its softmax."""
+    at = f"{root}_text_field_embedder.token_embedder_{_embedder_name(tensors, root)}"
+    read = _read_spelling(tensors, shape, at) | _read_stacks(tensors, root, shape)
+    tensors.expect_nothing_else((f"{root}_contextualizer.", f"{root}_text_field_embedder."))
+    return build_model(shape, read, tensors.where)
+
+
+def _embedder_name(tensors: TorchTensors, root: str) -> str:
+    begun = [name.removeprefix(root) for name in tensors.tensors if name.startswith(root)]
+    found = [match[1] for name in begun if (match := _ENCODER.match(name))]
     if not found:
         raise FormatError(f"{tensors.where}: no character convolutions; expected ELMo's spelling.")
     return found[0]
+
+
+def _transformer_config_of(tensors: TorchTensors, root: str) -> BiLMConfig:
+    """Sizes read off the tensors; the rest as in the published model."""
+    name = _embedder_name(tensors, root)
+    at = f"{root}_text_field_embedder.token_embedder_{name}._encoder._module"
+    stack = f"{root}_contextualizer._forward_transformer.layers."
+    n_highway = tensors.count(at + "._highways._layers.{}.weight")
+    dim, before = tensors.shape(f"{at}._projection.weight", 2)
+    width = tensors.shape(f"{at}._highways._layers.0.weight", 2)[1] if n_highway else before
+    with valid(tensors.where):
+        words = CharCNNConfig(
+            char_dim=tensors.shape(f"{at.removesuffix('._encoder._module')}{_TABLE}", 2)[1],
+            filters=filters_of(tensors, at + ".char_conv_{}"),
+            n_highway=n_highway,
+            dim=dim,
+            project_at="after_highway" if width == before else "after_cnn",
+            layer_norm=f"{at}._layer_norm.gamma" in tensors,
+        )
+        context = TransformerConfig(
+            dim=dim,
+            ff_dim=tensors.shape(f"{stack}0.feed_forward.w_1.weight", 2)[0],
+            n_layers=tensors.count(stack + "{}.feed_forward.w_1.weight"),
+            max_positions=tensors.shape(root + _POSITIONS, 3)[1],
+        )
+        return BiLMConfig(words=words, context=context)
 
 
 def _transformer_config(
@@ -149,7 +209,7 @@ def _read_spelling(tensors: TorchTensors, shape: BiLMConfig, prefix: str) -> dic
     cnn, encoder = shape.words, f"{prefix}._encoder._module"
     assert isinstance(cnn, CharCNNConfig)
     table = (N_CHARACTER_IDS, cnn.char_dim)
-    read = {"words.embed.weight": tensors.take(f"{prefix}._embedding._module.weight", table)}
+    read = {"words.embed.weight": tensors.take(prefix + _TABLE, table)}
     read |= read_convolutions(tensors, encoder + ".char_conv_{}", cnn, "words.")
     width = cnn.dim if cnn.project_at == "after_cnn" else cnn.n_filters
     read |= read_highways(tensors, f"{encoder}._highways", cnn.n_highway, width, "words.")
@@ -160,13 +220,13 @@ def _read_spelling(tensors: TorchTensors, shape: BiLMConfig, prefix: str) -> dic
     return read
 
 
-def _read_stacks(tensors: TorchTensors, shape: BiLMConfig) -> dict[str, Tensor]:
+def _read_stacks(tensors: TorchTensors, root: str, shape: BiLMConfig) -> dict[str, Tensor]:
     config = shape.context
     assert isinstance(config, TransformerConfig)
-    positions = tensors.take(_POSITIONS, (1, config.max_positions, config.dim))
+    positions = tensors.take(root + _POSITIONS, (1, config.max_positions, config.dim))
     read = {"context.positions": positions[0]}
     for d, side in enumerate(SIDES):
-        theirs, ours = f"_contextualizer._{side}_transformer", f"context.directions.{d}"
+        theirs, ours = f"{root}_contextualizer._{side}_transformer", f"context.directions.{d}"
         for layer in range(config.n_layers):
             at = f"{ours}.blocks.{layer}"
             read |= _read_block(tensors, f"{theirs}.layers.{layer}", config, at)

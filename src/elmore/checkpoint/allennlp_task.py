@@ -3,32 +3,23 @@ are a separate file, which AllenNLP usually puts into the archive's folder fta.
 """
 
 # P projection dim, F filters
+import itertools
 import re
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
+from elmore.checkpoint.allennlp_names import TABLE, read_bilm
 from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model
 from elmore.checkpoint.options import config_from_options, read_options
-from elmore.checkpoint.torch_blocks import (
-    ASSUMED,
-    filters_of,
-    lstm_of,
-    read_convolutions,
-    read_highways,
-    read_linear,
-    read_lstm,
-)
+from elmore.checkpoint.torch_blocks import ASSUMED, filters_of, lstm_of
 from elmore.checkpoint.torch_file import TorchTensors
 from elmore.config import valid
 from elmore.models.bilm import BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
-from elmore.text.byte_reader import N_CHARACTER_IDS
 
-CHAR_TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
+CHAR_TABLE = f"_elmo_lstm.{TABLE}"
 
 
 def read_task(
@@ -42,9 +33,10 @@ def read_task(
     else:
         raw = read_options(options)
         shape = _as_allennlp(config_from_options(raw, options, n_words=None))
-    model = build_model(shape, _read_task_tensors(tensors, prefix, shape), tensors.where)
+    model = build_model(shape, read_bilm(tensors, f"{prefix}_elmo_lstm.", shape), tensors.where)
     notes = () if raw else (f"The archive lacks ELMo's options file: {ASSUMED}",)
-    mixes = _read_mixes(tensors, prefix, bool(section.get("do_layer_norm", False)))
+    norm = bool(section.get("do_layer_norm", False))
+    mixes = read_mixes(tensors, prefix + "scalar_mix_{}.", layer_norm=norm)
     return bilm_checkpoint(model, options=raw, mixes=mixes, notes=notes)
 
 
@@ -92,26 +84,13 @@ def _task_config_of(tensors: TorchTensors, prefix: str) -> BiLMConfig:
         return BiLMConfig(words=words, context=context)
 
 
-def _read_task_tensors(tensors: TorchTensors, prefix: str, shape: BiLMConfig) -> dict[str, Tensor]:
-    cnn, lstm = shape.words, shape.context
-    assert isinstance(cnn, CharCNNConfig)
-    assert isinstance(lstm, LSTMConfig)
-    root = prefix + "_elmo_lstm._token_embedder"
-    table = tensors.take(prefix + CHAR_TABLE, (N_CHARACTER_IDS, cnn.char_dim))
-    read = {"words.embed.weight": table}
-    read |= read_convolutions(tensors, root + ".char_conv_{}", cnn, "words.")
-    read |= read_highways(tensors, f"{root}._highways", cnn.n_highway, cnn.n_filters, "words.")
-    both = (cnn.dim, cnn.n_filters)
-    read |= read_linear(tensors, f"{root}._projection", both, "words.project")
-    return read | read_lstm(tensors, prefix + "_elmo_lstm._elmo_lstm.", lstm)
-
-
-def _read_mixes(tensors: TorchTensors, prefix: str, layer_norm: bool) -> tuple[LearnedMix, ...]:
+def read_mixes(tensors: TorchTensors, pattern: str, *, layer_norm: bool) -> tuple[LearnedMix, ...]:
+    """The mixes called `pattern`, with a place for their number or without one."""
+    starts = [pattern] if "{}" not in pattern else map(pattern.format, itertools.count())
     mixes = []
-    for k in range(tensors.count(prefix + "scalar_mix_{}.gamma")):
-        at = f"{prefix}scalar_mix_{k}."
-        pattern = at + "scalar_parameters.{}"
-        names = map(pattern.format, range(tensors.count(pattern)))
+    for at in itertools.takewhile(lambda at: f"{at}gamma" in tensors, starts):
+        numbered = at + "scalar_parameters.{}"
+        names = map(numbered.format, range(tensors.count(numbered)))
         scalars = tuple(float(tensors.take(name, (1,))) for name in names)
         gamma = float(tensors.take(f"{at}gamma", (1,)))
         mixes.append(LearnedMix(scalars=scalars, gamma=gamma, layer_norm=layer_norm))

@@ -1,8 +1,9 @@
-"""Archives (.tar.gz, .zip) from untrusted sources, unpacked into a temporary folder. Only the files
-of a model are unpacked; their names cannot lead out of the folder, and their sizes are limited
-relative to the archive's while they are written.
+"""Archives (.tar.gz, .tar.bz2, .zip) from untrusted sources, unpacked into a temporary folder. Only
+the files of a model are unpacked; their names cannot lead out of the folder, and their sizes are
+limited relative to the archive's while they are written.
 """
 
+import bz2
 import gzip
 import shutil
 import tarfile
@@ -15,16 +16,45 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from elmore.errors import FormatError
+from elmore.text.vocabulary import VOCABULARY_GZ
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"PK": "zip"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"PK": "zip"}
 _MAX_MEMBERS = 10_000
 _RATIO, _FLOOR = 50, 1 << 24  # weights hardly shrink, word lists to a fifth; small files may more
 _MAX_BYTES = 1 << 36
 _PIECE = 1 << 20
 _WANTED = {
     ".json", ".th", ".txt", ".hdf5", ".h5", ".pkl", ".dic", ".index", ".safetensors",
-    ".options_file",
+    ".options_file", ".weight_file",
 }  # fmt: skip
+
+
+PACKED_ENDINGS = (".tar.gz", ".tgz", ".zip")
+"""Of archives that are written; which are read is told by their first bytes."""
+
+
+def pack(folder: Path, target: Path, *, zipped: bool) -> None:
+    """All files of a folder, inside of a folder of its name; the same files, the same bytes."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    inside = [PurePosixPath(folder.name, *path.relative_to(folder).parts) for path in paths]
+    if zipped:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as container:
+            for path, name in zip(paths, inside, strict=True):
+                member = zipfile.ZipInfo(str(name))  # dated 1980
+                member.external_attr = 0o100644 << 16
+                member.compress_type = zipfile.ZIP_DEFLATED
+                with path.open("rb") as file, container.open(member, "w", force_zip64=True) as out:
+                    shutil.copyfileobj(file, out, _PIECE)
+        return
+    with (
+        gzip.GzipFile(target, "wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as tar,
+    ):
+        for path, name in zip(paths, inside, strict=True):
+            entry = tarfile.TarInfo(str(name))
+            entry.size, entry.mode = path.stat().st_size, 0o644
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
 
 
 def is_archive(path: Path) -> bool:
@@ -79,7 +109,7 @@ class _Counted:
 
 
 def _unpack_tar(archive: Path, folder: Path, budget: _Budget) -> None:
-    with gzip.open(archive) as stream:
+    with bz2.open(archive) if _kind(archive) == "bzip2" else gzip.open(archive) as stream:
         counted = _Counted(cast(IO[bytes], stream), budget)
         with tarfile.open(fileobj=counted, mode="r|", bufsize=1 << 16) as tar:  # type: ignore[call-overload]
             for n, member in enumerate(tar):
@@ -132,7 +162,7 @@ def _target(archive: Path, folder: Path, name: str, plain: bool) -> Path | None:
     if not plain:
         raise FormatError(f"{archive}: '{name}' is a link or a device; expected plain files.")
     # TensorFlow also has `checkpoint` and `model.ckpt-N.data-00000-of-00001`.
-    special = path.name == "checkpoint" or ".data-" in path.name
+    special = path.name in ("checkpoint", VOCABULARY_GZ) or ".data-" in path.name
     if path.suffix not in _WANTED and not special:
         return None
     target = folder.joinpath(*path.parts)

@@ -4,6 +4,7 @@ the model and its heads in one file, and the files of the tokenizer.
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,12 +20,13 @@ from elmore.checkpoint.bert_config import (
     refuse_relatives,
 )
 from elmore.checkpoint.bert_names import DECODERS, Family, hugging_face_names, plain_name
-from elmore.checkpoint.checkpoint import Checkpoint, build_model, empty_model
+from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, empty_model
 from elmore.checkpoint.loose_json import read_json
 from elmore.checkpoint.native import CONFIG, MODEL, save_tensors
 from elmore.checkpoint.torch_file import TorchTensors
 from elmore.checkpoint.weight_files import read_weights
 from elmore.checkpoint.wordpiece import read_wordpiece
+from elmore.config import valid
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
 from elmore.models.bert import MASKED, NEXT, Bert, BertConfig, MaskedHead, next_head
@@ -33,6 +35,7 @@ from elmore.text.piece_reader import PieceReader
 from elmore.text.wordpiece import WordPiece
 
 MODULES = "modules.json"
+_MIXES = "elmore_mixes"  # in config.json, beside what Hugging Face's programs look for
 _PARTS = ("embeddings.", "encoder.", "pooler.", "transformer.")  # of the model; others are heads
 
 
@@ -102,7 +105,10 @@ def read_bert(
         others, left = _linear_heads(tensors)
         found |= others
     wordpiece, notes = read_wordpiece(folder, config.n_pieces, words.lowercase)
-    return bert_checkpoint(model, wordpiece, heads=found, options=options, notes=notes + left)
+    with valid(path):
+        mixes = tuple(LearnedMix(**mix) for mix in options.get(_MIXES, ()))
+    read = bert_checkpoint(model, wordpiece, heads=found, options=options, notes=notes + left)
+    return replace(read, mixes=mixes)
 
 
 class BertTensors(Protocol):
@@ -225,6 +231,7 @@ def write_bert(checkpoint: Checkpoint, folder: Path) -> None:
 def write_bert_files(checkpoint: Checkpoint, folder: Path) -> None:
     config = bert_of(checkpoint).config
     options = options_from_config(config, checkpoint.options, checkpoint.heads)
+    options |= {_MIXES: [mix.model_dump() for mix in checkpoint.mixes]} if checkpoint.mixes else {}
     text = json.dumps(options, indent=2, ensure_ascii=False)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     save_tensors(_named(checkpoint), folder / MODEL)

@@ -115,6 +115,23 @@ def build_softmax(weight: Tensor, bias: Tensor) -> nn.Linear:
     return softmax.requires_grad_(False)
 
 
+def read_vocabulary(
+    path: Path | None, config: BiLMConfig, softmax: SoftmaxHead | None
+) -> tuple[Vocabulary | None, tuple[str, ...]]:
+    """The words in a file beside a model, and what is to be noted. Most ELMos spell their words and
+    need no list: one that is damaged, or lacks the marks, does not stop them."""
+    if path is None:
+        return None, ()
+    try:
+        words = Vocabulary.read(path)
+        check_vocabulary(words, config, softmax, str(path))
+    except FormatError as error:
+        if softmax is not None or isinstance(config.words, WordTableConfig):
+            raise
+        return None, (f"The list of words is left out, as embedding needs none. {error}",)
+    return words, ()
+
+
 def check_vocabulary(
     words: Vocabulary | None, config: BiLMConfig, softmax: SoftmaxHead | None, source: str
 ) -> None:

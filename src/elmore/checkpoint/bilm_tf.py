@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, check_vocabulary
+from elmore.checkpoint.bilm import bilm_checkpoint, build_softmax, read_vocabulary
 from elmore.checkpoint.checkpoint import Checkpoint, NamedTensors, build_model
 from elmore.checkpoint.hdf5 import Array, read_tensors
 from elmore.checkpoint.options import config_from_options, read_options
 from elmore.checkpoint.tensor_bundle import TensorBundle
-from elmore.text.vocabulary import Vocabulary
 
 _SCOPE = "lm/"
 _SLOTS = ("/Adagrad", "/Adam", "/Adam_1", "/Momentum")  # what optimizers keep per variable
@@ -32,9 +31,8 @@ def read_bilm_tf(
     config = config_from_options(raw, options, n_words=variables.rows("embedding"))
     model = build_model(config, read_tensors(variables, config), str(prefix))
     output = _read_softmax(variables, config.context.dim) if heads else None
-    words = None if vocabulary is None else Vocabulary.read(vocabulary)
-    check_vocabulary(words, config, output, str(vocabulary))
-    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw)
+    words, notes = read_vocabulary(vocabulary, config, output)
+    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw, notes=notes)
 
 
 class _Variables(NamedTensors[Array]):

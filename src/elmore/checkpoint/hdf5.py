@@ -20,7 +20,7 @@ from elmore.checkpoint.bilm import (
     bilm_checkpoint,
     bilm_of,
     build_softmax,
-    check_vocabulary,
+    read_vocabulary,
     softmax_of,
 )
 from elmore.checkpoint.checkpoint import Checkpoint, NamedTensors, build_model
@@ -39,7 +39,6 @@ from elmore.nn.lstm import LSTMConfig
 from elmore.nn.word_char import WordTableConfig
 from elmore.small_files import open_regular
 from elmore.text.byte_reader import N_CHARACTER_IDS
-from elmore.text.vocabulary import Vocabulary
 
 Array = NDArray[np.float32]
 
@@ -71,9 +70,8 @@ def read_hdf5(
         config = config_from_options(raw, options, n_words=datasets.rows("embedding"))
         model = build_model(config, read_tensors(datasets, config), weights.name)
     output = None if softmax is None else _read_softmax(softmax, config.context.dim)
-    words = None if vocabulary is None else Vocabulary.read(vocabulary)
-    check_vocabulary(words, config, output, str(vocabulary))
-    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw)
+    words, notes = read_vocabulary(vocabulary, config, output)
+    return bilm_checkpoint(model, vocabulary=words, softmax=output, options=raw, notes=notes)
 
 
 def write_hdf5(checkpoint: Checkpoint, weights: Path, options: Path, softmax: Path | None) -> None:

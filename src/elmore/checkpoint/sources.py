@@ -2,10 +2,10 @@
 The layouts are a list tried in order; when none fits, the error says what was looked for.
 """
 
-import difflib
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -13,15 +13,26 @@ from typing import Literal
 from torch import nn
 
 from elmore.checkpoint.allennlp import is_allennlp, read_allennlp
-from elmore.checkpoint.archive import is_archive, unpacked
+from elmore.checkpoint.archive import PACKED_ENDINGS, is_archive, pack, unpacked
 from elmore.checkpoint.bert import bert_folder, read_bert, write_bert
 from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
 from elmore.checkpoint.bert_tf import BERT_CONFIG, read_bert_tf
 from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.companions import (
+    HDF5_ENDINGS,
+    SOFTMAX_MARK,
+    choose_part,
+    is_hdf5,
+    options_beside,
+    softmax_beside,
+    weights_in,
+    words_beside,
+)
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
+from elmore.checkpoint.names import PART_MARK, check_name, exists, shipped_names
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
@@ -32,9 +43,6 @@ from elmore.small_files import read_small
 from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
-
-_HDF5_ENDINGS = (".hdf5", ".h5")
-_SOFTMAX_MARK = "softmax"  # in the names of published softmax files
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +55,21 @@ class Source:
     options: Path | None = None
     vocabulary: Path | None = None
     softmax: Path | None = None
-
-
-def shipped_names() -> list[str]:
-    """Models inside the package itself."""
-    folder = files("elmore") / "pretrained"
-    return sorted(f.name for f in folder.iterdir() if f.is_dir()) if folder.is_dir() else []
+    part: str | None = None
+    """Which model of an archive that contains several, by a part of its name."""
 
 
 def find_source(source: str | Path, options: str | Path | None = None) -> Source:
     """Decide what `source` is, or say what was looked for."""
-    if not str(source):
-        raise InputError("The model's name is empty; expected a shipped name, a folder or a file.")
+    check_name(source)
     path = Path(source)
     if str(source) in shipped_names():
         return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))
-    if _exists(index := Path(f"{path}.index")) and not _exists(path):
+    if exists(index := Path(f"{path}.index")) and not exists(path):
         path = index  # TensorFlow's checkpoints are named without an ending
-    if not _exists(path):
-        raise InputError(_not_found(source))
+    if not exists(path):
+        named, _, part = str(source).rpartition(PART_MARK)
+        return replace(find_source(named, options), part=part)
     if path.is_file():
         return _from_file(path, None if options is None else Path(options))
     return _from_folder(path, None if options is None else Path(options))
@@ -117,7 +121,7 @@ def read_source(
         case "manylangs":
             return read_manylangs(found.path)
         case "allennlp":
-            return read_allennlp(found.path, heads=heads)
+            return read_allennlp(found.path, heads=heads, part=found.part)
     assert found.options is not None
     vocabulary, softmax = found.vocabulary, found.softmax if heads else None
     if found.format == "bilm-tf":
@@ -127,8 +131,11 @@ def read_source(
 
 def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     """Write `checkpoint` where `target` points: a name ending in .hdf5 makes HDF5 and its
-    companions, any other a folder, native or Hugging Face's. Returns what was written."""
-    if target.suffix not in _HDF5_ENDINGS:
+    companions, .zip or .tar.gz an archive, any other a folder, native or Hugging Face's. Returns
+    what was written."""
+    if target.name.endswith(PACKED_ENDINGS):
+        return _save_packed(checkpoint, target)
+    if target.suffix not in HDF5_ENDINGS:
         match checkpoint.model:
             case Bert():
                 write_bert(checkpoint, target)
@@ -137,7 +144,7 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
         return sorted(path for path in target.rglob("*") if path.is_file())
     refuse_unwritable(bilm_of(checkpoint).config)
     options = target.with_name("options.json")
-    softmax = target.with_name(f"{target.stem}_{_SOFTMAX_MARK}{target.suffix}")
+    softmax = target.with_name(f"{target.stem}_{SOFTMAX_MARK}{target.suffix}")
     vocabulary = target.with_name(VOCABULARY)
     written = [target, options]
     written += [softmax] if isinstance(softmax_of(checkpoint), nn.Linear) else []
@@ -154,17 +161,29 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     return written
 
 
+def _save_packed(checkpoint: Checkpoint, target: Path) -> list[Path]:
+    if target.exists():
+        raise InputError(f"{target} exists already; remove it or choose another name.")
+    with tempfile.TemporaryDirectory(prefix="elmore-") as beside:
+        name = next(target.name.removesuffix(e) for e in PACKED_ENDINGS if target.name.endswith(e))
+        folder = Path(beside) / (name or "model")
+        save(checkpoint, folder)
+        with atomic_file(target) as path:
+            pack(folder, path, zipped=target.suffix == ".zip")
+    return [target]
+
+
 def _from_file(path: Path, options: Path | None) -> Source:
-    if path.suffix in _HDF5_ENDINGS:
-        return _hdf5(path, options or _options_beside(path))
+    if is_hdf5(path):
+        return _hdf5(path, options)
     if path.suffix == ".index":
         return _tensorflow(path.with_suffix(""), options)
     if is_archive(path):
         return Source("archive", path, options=options)
     raise FormatError(
         f"{path}: a file ending in {path.suffix or 'nothing'}; expected .hdf5 weights with "
-        "options.json, a .tar.gz or .zip archive, the .index of a TensorFlow checkpoint, or a "
-        "folder."
+        "options.json, a .tar.gz, .tar.bz2 or .zip archive, the .index of a TensorFlow "
+        "checkpoint, or a folder."
     )
 
 
@@ -176,11 +195,17 @@ def _from_folder(folder: Path, options: Path | None) -> Source:
 
 
 def _from_unpacked(folder: Path, archive: Source) -> Source:
-    """Many archives contain one folder with the model in it."""
+    """Many archives contain one folder with the model in it, some contain several."""
+    models: dict[Path, Source] = {}
     for place in [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]:
-        if (found := _find(place, archive.options)) is not None:
-            return found
-    return _from_folder(folder, archive.options)
+        inside = any(place.is_relative_to(other) for other in models)
+        if not inside and (found := _find(place, archive.options)) is not None:
+            models[place] = found
+    if len(models) <= 1:
+        found = next(iter(models.values()), None) or _from_folder(folder, archive.options)
+        return replace(found, part=archive.part)
+    names = {str(place.relative_to(folder)): found for place, found in models.items()}
+    return names[choose_part(str(archive.path), list(names), archive.part)]
 
 
 def _find(folder: Path, options: Path | None) -> Source | None:
@@ -214,22 +239,12 @@ def _tensorflow(prefix: Path, options: Path | None) -> Source:
         raise FormatError(
             f"{prefix}: its options are missing. Looked for {options} and {BERT_CONFIG}."
         )
-    words = prefix.with_name(VOCABULARY)
-    vocabulary = words if words.is_file() else None
-    return Source("bilm-tf", prefix, options=options, vocabulary=vocabulary)
+    return Source("bilm-tf", prefix, options=options, vocabulary=words_beside(prefix))
 
 
 def _weights(folder: Path, options: Path | None) -> Source | None:
-    weights = [p for p in sorted(folder.iterdir()) if p.suffix in _HDF5_ENDINGS]
-    weights = [p for p in weights if _SOFTMAX_MARK not in p.name]
-    if len(weights) > 1:
-        weights = [p for p in weights if "weights" in p.name] or weights
-    if len(weights) == 1:
-        return _hdf5(weights[0], options or _options_beside(weights[0]))
-    if weights:
-        names = ", ".join(p.name for p in weights)
-        raise FormatError(f"{folder}: holds several weight files ({names}); name one of them.")
-    return None
+    weights = weights_in(folder)
+    return None if weights is None else _hdf5(weights, options)
 
 
 def _checkpoint_of_run(folder: Path) -> Path | None:
@@ -241,49 +256,14 @@ def _checkpoint_of_run(folder: Path) -> Path | None:
     return named if named in finished else (finished[-1] if finished else None)
 
 
-def _hdf5(weights: Path, options: Path) -> Source:
-    beside = [p for p in sorted(weights.parent.iterdir()) if p.suffix in _HDF5_ENDINGS]
-    softmax = [p for p in beside if _SOFTMAX_MARK in p.name and p != weights]
-    vocabulary = weights.with_name(VOCABULARY)
+def _hdf5(weights: Path, options: Path | None) -> Source:
     return Source(
         "hdf5",
         weights,
-        options=options,
-        vocabulary=vocabulary if vocabulary.is_file() else None,
-        softmax=softmax[0] if len(softmax) == 1 else None,
+        options=options or options_beside(weights),
+        vocabulary=words_beside(weights),
+        softmax=softmax_beside(weights),
     )
-
-
-def _options_beside(weights: Path) -> Path:
-    """options.json, or the published pairs `X_weights.hdf5` and `X_options.json`."""
-    candidates = [
-        weights.with_name("options.json"),
-        weights.with_name(weights.stem.removesuffix("_weights") + "_options.json"),
-        weights.with_suffix(".json"),
-    ]
-    for path in candidates:
-        if path.is_file():
-            return path
-    names = ", ".join(path.name for path in candidates)
-    raise FormatError(f"{weights}: its options are missing. Looked beside it for {names}.")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # the name is too long for any file
-        return False
-
-
-def _not_found(source: str | Path) -> str:
-    names = shipped_names()
-    folder = Path(source).parent
-    around = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(str(source), [*names, *around])
-    shipped = f"shipped models ({', '.join(names)})" if names else "shipped models (none here)"
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    looked = f"looked among {shipped} and for a file or folder of that name"
-    return f"No model {str(source)!r}: {looked}.{hint}"
 
 
 # What a model's files are called, whose format it is, and a function that finds it in a folder.

@@ -1,5 +1,5 @@
-"""`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5. BERT is
-written as a Hugging Face folder.
+"""`elmore convert`: any model that can be read, written as elmore's own folder or as HDF5, or
+packed into one file. BERT is written as a Hugging Face folder.
 """
 
 import sys
@@ -14,7 +14,8 @@ from elmore.cli.options import Lowercase, OptionsFile, Pieces, Source
 def convert(
     source: Source,
     target: Annotated[
-        Path, typer.Argument(help="A new folder, or a name ending in .hdf5 (AllenNLP's format).")
+        Path,
+        typer.Argument(help="A new folder, x.zip or x.tar.gz, or x.hdf5 (AllenNLP's format)."),
     ],
     options: OptionsFile = None,
     pieces: Pieces = None,
@@ -30,7 +31,8 @@ def convert(
     written = save(checkpoint, target)
     for path in written:
         print(path)
-    if softmax_of(checkpoint) is not None and not any("softmax" in path.name for path in written):
+    lost = not any("softmax" in path.name for path in written) and target.suffix == ".hdf5"
+    if softmax_of(checkpoint) is not None and lost:
         print(
             f"{target}: written without the softmax; this format has no adaptive softmax.",
             file=sys.stderr,

@@ -81,7 +81,7 @@ def check_plot(plot: Path | None) -> None:
 
 def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
     """The model for each language: both included models, or that of the word's language."""
-    from elmore.checkpoint.sources import shipped_names
+    from elmore.checkpoint.names import shipped_names
     from elmore.demo.ambiguous_words import language_of
 
     asked: list[Language] = [language_of(word)] if word else ["en"]

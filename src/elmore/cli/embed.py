@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.default_model import model_for
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -17,7 +18,7 @@ from elmore.cli.options import (
     Errors,
     LinesAsked,
     Lowercase,
-    Model,
+    ModelOfText,
     OptionsFile,
     Pieces,
     Precision,
@@ -48,7 +49,7 @@ def embed(
     output: Annotated[
         Path, typer.Argument(help="x.hdf5, x.npz or x.jsonl; - writes JSON to stdout.")
     ],
-    model: Model,
+    model: ModelOfText = None,
     options: OptionsFile = None,
     pieces: Pieces = None,
     lowercase: Lowercase = None,
@@ -105,7 +106,7 @@ def embed(
     check_target(output, config)
     paths = find_files([input], read_once=True)
     embedder = Embedder.load(
-        model,
+        model_for(model, paths, quiet=quiet),
         options=options,
         device=device,
         precision=precision.value,

@@ -16,6 +16,7 @@ from elmore.cli.options import (
     OptionsFile,
     Quiet,
     SentenceFile,
+    known_model,
 )
 from elmore.cli.progress import Bar
 
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    source: Annotated[str, typer.Argument(help="A model with its softmax and vocabulary.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="A model with its softmax and vocabulary.", callback=known_model),
+    ],
     text: SentenceFile,
     options: OptionsFile = None,
     tokenize: Annotated[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
+from elmore.cli.default_model import model_for
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -20,7 +21,7 @@ from elmore.cli.options import (
     LineKind,
     LinesAre,
     Lowercase,
-    Model,
+    ModelOfText,
     OptionsFile,
     Pieces,
     Precision,
@@ -60,8 +61,8 @@ index = typer.Typer(
 def build(
     context: typer.Context,
     corpus: Corpus,
-    model: Model,
     output: Annotated[Path, typer.Option(help="A new folder, or one to continue.")],
+    model: ModelOfText = None,
     options: OptionsFile = None,
     pieces: Pieces = None,
     lowercase: Lowercase = None,
@@ -99,6 +100,7 @@ def build(
     from elmore.search.replace import replace, restore
 
     paths = find_files(corpus)
+    model = model_for(model, paths, quiet=quiet)
     sentences = SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is)
     restore(output)
     if add:

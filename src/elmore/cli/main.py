@@ -34,8 +34,9 @@ from elmore.errors import ElmoreError, ElmoreWarning
 DEBUG = "--debug"
 FAILED = 2
 _ESCAPE = "elmore-escape"
+_COMPLETE = "_ELMORE_COMPLETE"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 for verb in (
     demo,
     embed,
@@ -66,7 +67,7 @@ def elmore(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version", "-V", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show tracebacks (anywhere).")] = False,
@@ -143,6 +144,8 @@ class _Warned:
 def _run(arguments: list[str]) -> int:
     """Without click's own handling, which would take interrupts for itself."""
     command = typer.main.get_command(app)
+    if _COMPLETE in os.environ:  # a shell asks what could come next
+        command(prog_name="elmore")
     try:
         with command.make_context("elmore", arguments) as context:
             command.invoke(context)
@@ -164,7 +167,9 @@ def _explain(error: Exception | KeyboardInterrupt, quiet: bool) -> int:
         case ElmoreError() | OSError():
             message = str(error)
         case _ if hasattr(error, "format_message"):  # click's usage errors
-            message = f"{error.format_message().rstrip('.')}. See elmore --help."
+            context = getattr(error, "ctx", None)
+            path = "elmore" if context is None else context.command_path
+            message = f"{error.format_message().rstrip('.')}. See {path} --help."
         case _:
             raise error
     if not quiet:

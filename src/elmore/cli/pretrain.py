@@ -42,14 +42,26 @@ def pretrain(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Stop after this many steps.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Stop after this many epochs.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop training after this many minutes by the clock. Counting the words before "
+            "it and the last validation after it come on top."
+        ),
+    ] = None,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Draw the curves of the run: curve.png in its folder.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a biLM or a BERT on a corpus. Ctrl-C saves; --resume continues with the same bits."""
     from elmore.config import override
+    from elmore.pretrain.curve import check_installed, draw_curve
     from elmore.pretrain.recipes import find_recipe
     from elmore.pretrain.run import pretrain as run
 
+    if plot:
+        check_installed()
     changes = list(settings or [])
     changes += [] if errors is None else [f'reading.errors="{errors.value}"']
     changes += ["reading.tokenize=true"] if tokenize else []
@@ -75,6 +87,8 @@ def pretrain(
             counting=lambda n_words: bar.update(figures=f"{n_words:,} words"),
             tell=lambda text: bar.line(f"note: {text}"),
         )
+    if plot and os.environ.get("RANK", "0") == "0":
+        draw_curve(output)
     if not quiet:
         done = "finished at" if progress.fraction >= 1 else "at"
         spent = f"{progress.seconds / 60:.1f} minutes"

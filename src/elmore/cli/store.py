@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.default_model import model_for
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -17,7 +18,7 @@ from elmore.cli.options import (
     LineKind,
     LinesAre,
     Lowercase,
-    Model,
+    ModelOfText,
     OptionsFile,
     Pieces,
     Quiet,
@@ -48,7 +49,7 @@ Folder = Annotated[Path, typer.Argument(help="The folder of the store.")]
 def fill(
     text: SentenceFile,
     folder: Folder,
-    model: Model,
+    model: ModelOfText = None,
     options: OptionsFile = None,
     pieces: Pieces = None,
     lowercase: Lowercase = None,
@@ -75,7 +76,11 @@ def fill(
     _check_choice(folder, keep, gamma, precision)
     sentences = SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is)
     embedder = Embedder.load(
-        model, options=options, device=device, pieces=pieces, lowercase=lowercase
+        model_for(model, paths, quiet=quiet),
+        options=options,
+        device=device,
+        pieces=pieces,
+        lowercase=lowercase,
     )
     if not folder.exists():
         choice = _choice(keep or "all", gamma, embedder, text, sentences)
@@ -189,7 +194,7 @@ def merge(
 @store.command()
 def plan(
     text: SentenceFile,
-    model: Model,
+    model: ModelOfText = None,
     options: OptionsFile = None,
     lowercase: Lowercase = None,
     tokenize: Tokenize = False,
@@ -204,6 +209,7 @@ def plan(
     from elmore.store.sizes import plan as sizes
 
     paths = find_files([text], read_once=True)
+    model = model_for(model, paths, quiet=False)
     found = load(model, options=options, words=word_options(lowercase)).model
     counts = count(SentenceFiles(paths, tokenize, errors.value, lines=lines.value, as_is=as_is))
     whole = hdf5_bytes(counts, found.n_layers, found.dim)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import Device, Lowercase, OptionsFile
+from elmore.cli.options import Device, Lowercase, OptionsFile, known_model
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def substitutes(
-    source: Annotated[str, typer.Argument(help="A BERT with its MLM head, or an ELMo's softmax.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A BERT with its MLM head, or an ELMo's softmax.", callback=known_model
+        ),
+    ],
     sentence: Annotated[str, typer.Argument(help="The sentence; it is split into words.")],
     word: Annotated[str, typer.Option(help="The word in it to replace.")],
     position: Annotated[

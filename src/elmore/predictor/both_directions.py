@@ -34,6 +34,12 @@ class BothDirections:
         return self._reader.length(place.words)
 
     def log_probs(self, places: Sequence[Place]) -> Tensor:
+        ahead, behind = self.directions(places)
+        return torch.log_softmax(ahead.double() + behind.double(), dim=-1)
+
+    @torch.no_grad()
+    def directions(self, places: Sequence[Place]) -> tuple[Tensor, Tensor]:
+        """What each direction predicts at each place by itself, (B, V) log-probabilities."""
         read = self._reader.read([place.words for place in places])
         arrays = (read.spelled, read.index, read.lengths)
         spelled, index, lengths = (torch.from_numpy(a).to(self._device) for a in arrays)
@@ -43,5 +49,4 @@ class BothDirections:
         before = torch.tensor([place.position for place in places], device=self._device)
         softmax = self._model.softmax  # the first mark is at 0, so a word is between i and i + 2
         ahead = softmax.distribution(forward[rows, before])  # (B, V)
-        behind = softmax.distribution(backward[rows, before + 2])
-        return torch.log_softmax(ahead.double() + behind.double(), dim=-1)
+        return ahead, softmax.distribution(backward[rows, before + 2])

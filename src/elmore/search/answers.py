@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.html import heat_cell, html_cell, html_table, marked_words
 from elmore.uses.use import Use
 
 
@@ -15,6 +16,15 @@ class Neighbor:
 
     use: Use
     score: float
+
+
+class Neighbors(list[Neighbor]):
+    """Uses, the most similar first: a list that shows itself as a table in a notebook."""
+
+    def _repr_html_(self) -> str:
+        rows = [[heat_cell(n.score), marked_words(n.use.words, n.use.position)] for n in self]
+        head = [html_cell("cosine", head=True), html_cell("nearest uses", head=True)]
+        return html_table([head, *rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,17 @@ class Senses:
     senses: tuple[Sense, ...]
     separation: float
     """The silhouette of the senses, from -1 to 1; 0 if there is only one."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: each sense with its words and its typical uses."""
+        rows = []
+        for number, sense in enumerate(self.senses, start=1):
+            about = f"{sense.size / max(1, self.n_uses):.0%} of {self.n_uses:,} uses"
+            told = ", ".join(sense.characteristic)
+            name = html_cell(f"{self.word} {number}", head=True)
+            rows.append([name, html_cell(f"{about}: {told}" if told else about)])
+            rows += [[html_cell(""), marked_words(u.words, u.position)] for u in sense.typical]
+        return html_table(rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

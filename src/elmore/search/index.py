@@ -14,7 +14,7 @@ from elmore.embedding import Layers, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
-from elmore.search.answers import Neighbor, Senses, StaticNeighbor, WordMap
+from elmore.search.answers import Neighbors, Senses, StaticNeighbor, WordMap
 from elmore.search.approximate import approximate
 from elmore.search.build import Keeping
 from elmore.search.compact import compact
@@ -37,6 +37,10 @@ class Index:
 
     def __init__(self, snapshot: IndexSnapshot, embedder: LayerSource | None = None):
         self._snapshot, self.embedder, self.path = snapshot, embedder, snapshot.path
+
+    def __repr__(self) -> str:
+        held = f"{self.n_uses:,} uses of {len(self.words):,} words"
+        return f"<Index {str(self.path)!r}: {held} in {self.n_sentences:,} sentences>"
 
     @classmethod
     def build(
@@ -121,7 +125,7 @@ class Index:
         same_word: bool = True,
         distinct: bool = True,
         embedder: LayerSource | None = None,
-    ) -> list[Neighbor]:
+    ) -> Neighbors:
         """The uses most similar to this one: of the same word, or of any word.
 
         With `distinct` every sentence is listed once; the given sentence is never listed.
@@ -145,10 +149,10 @@ class Index:
         layer: Layer = "mix",
         distinct: bool = True,
         without: Sequence[Sentence] = (),
-    ) -> list[Neighbor]:
+    ) -> Neighbors:
         """The same for the layers of a word, (L, D), from the model. With `word`, only among its
         uses; sentences in `without` are skipped."""
-        return self._snapshot.neighbors(vectors, word, k, layer, distinct, without)
+        return Neighbors(self._snapshot.neighbors(vectors, word, k, layer, distinct, without))
 
     def static_neighbors(
         self, word: str, k: int = 10, vectors: StaticVectors | None = None

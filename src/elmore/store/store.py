@@ -41,6 +41,11 @@ class Store:
     def __init__(self, snapshot: Snapshot, embedder: LayerSource | None = None):
         self._snapshot, self.embedder = snapshot, embedder
 
+    def __repr__(self) -> str:
+        kept = self.manifest.keep.described()
+        held = f"{len(self):,} sentences, {kept}, {self.manifest.precision}"
+        return f"<Store {str(self.path)!r}: {held}>"
+
     @classmethod
     def create(
         cls,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from elmore.tasks.spans import spans_of
 
+_NOTHING = "nothing was predicted, where {:,} answers were expected; train longer or on more text"
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -45,7 +47,8 @@ def span_score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) ->
         right, n_gold, n_found = right + len(want & have), n_gold + len(want), n_found + len(have)
     precision, recall = right / max(n_found, 1), right / max(n_gold, 1)
     f1 = 2 * right / max(n_gold + n_found, 1)
-    return Score({"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall})
+    figures = {"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall}
+    return Score(figures, (_NOTHING.format(n_gold),) if n_gold and not n_found else ())
 
 
 # Answers as SQuAD's own script counts them --------------------------------------------------------
@@ -56,7 +59,9 @@ def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str]) ->
     pairs = list(zip(answers, predictions, strict=True))
     f1 = sum(max(token_f1(guess, answer) for answer in right) for right, guess in pairs)
     exact = sum(max(exact_match(guess, answer) for answer in right) for right, guess in pairs)
-    return Score({"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)})
+    figures = {"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)}
+    nothing = pairs and not any(guess.strip() for _, guess in pairs)
+    return Score(figures, (_NOTHING.format(len(pairs)),) if nothing else ())
 
 
 def normalized(text: str) -> str:

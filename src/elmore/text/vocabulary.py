@@ -2,8 +2,11 @@
 They are in order of decreasing frequency after the three marks: the log-uniform sampler needs it.
 """
 
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from elmore.errors import FormatError
 from elmore.small_files import open_small
 from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, IntArray, Speller
 
-VOCABULARY = "vocab.txt"
+VOCABULARY, VOCABULARY_GZ = "vocab.txt", "vocab.txt.gz"
 UNKNOWN = "<UNK>"
 MARKS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 
@@ -91,18 +94,32 @@ class WordReader(Speller):
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a model's UTF-8 text file, without line ends."""
-    number = 1
+    """The lines of a model's UTF-8 text file, plain or .gz, without line ends."""
+    number, left = 1, _MAX_BYTES
     try:
         with open_small(path, _MAX_BYTES) as file:
-            for number, line in enumerate(file, start=1):
-                if number > _MAX_LINES:
-                    raise FormatError(f"{path}: over {_MAX_LINES:,} lines; expected one per word.")
+            packed = path.suffix == ".gz"
+            lines = cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
+            for number, line in enumerate(_bounded(lines, _MAX_BYTES), start=1):
+                left -= len(line)
+                if number > _MAX_LINES or left < 0:
+                    raise FormatError(
+                        f"{path}: over {_MAX_LINES:,} lines or {_MAX_BYTES >> 20} MiB; expected "
+                        "one line per word."
+                    )
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise FormatError(f"{path}, line {number}: damaged ({error}); copy it again.") from None
     except UnicodeDecodeError as error:
         raise FormatError(
             f"{path}, line {number}: not UTF-8 ({error.reason}); save it as UTF-8."
         ) from None
+
+
+def _bounded(file: IO[bytes], most: int) -> Iterator[bytes]:
+    """Lines, none longer than `most` bytes: compressed data may claim one of any length."""
+    while line := file.readline(most):
+        yield line
 
 
 def _first_repeat(words: Iterable[str]) -> str:

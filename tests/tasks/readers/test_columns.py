@@ -57,3 +57,29 @@ def test_a_column_beyond_the_last_is_told(tmp_path: Path):
 def test_conll_2003_has_its_published_counts():
     found = list(read_columns(SHARED / "data/tasks/ner_conll2003/eng.testb.xz"))
     assert (len(found), sum(len(sentence.words) for sentence in found)) == (3453, 46435)
+
+
+def test_the_places_of_weibos_characters_are_left_out(tmp_path: Path):
+    path = tmp_path / "weibo.conll"
+    path.write_text("科0\tB-ORG\n技1\tI-ORG\n，0\tO\n\n3\tO\n年0\tO\n", encoding="utf-8")
+    found = [(sentence.words, sentence.tags) for sentence in read_columns(path)]
+    assert found == [
+        (("科", "技", "，"), ("B-ORG", "I-ORG", "O")),
+        (("3", "年"), ("O", "O")),
+    ]
+
+
+@pytest.mark.parametrize("text", ["第2 O\n名 O\n。 O\n", "A1 O\nB2 O\nC3 O\n"])
+def test_words_that_end_in_a_number_stay(tmp_path: Path, text: str):
+    path = tmp_path / "x.conll"
+    path.write_text(text, encoding="utf-8")
+    (sentence,) = read_columns(path)
+    assert list(sentence.words) == [line.split()[0] for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("first", ["# sent_id = 1\n", ""])
+def test_conllu_is_recognized_and_its_reader_named(tmp_path: Path, first: str):
+    path = tmp_path / "x.conllu"
+    path.write_text(first + "1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n")
+    with pytest.raises(InputError, match=r"line 1: this is CoNLL-U.*task\.layout\.kind=conllu"):
+        list(read_columns(path))

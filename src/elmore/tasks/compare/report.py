@@ -8,10 +8,12 @@ a gain counts the seeds in which it holds.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from statistics import fmean, stdev
 from typing import Any
 
 from elmore.config import Frozen
+from elmore.html import html_cell, html_table
 from elmore.tasks.compare.trials import Done, Failed, label, labels, names_in
 from elmore.tasks.encoders.source import LearnedMix
 
@@ -138,6 +140,15 @@ class Report:
         ]  # fmt: skip
         names = labels(row.encoder for row in self.rows)
         return [heading, *(_cells(row, names) for row in self.rows)]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table, and its notes below."""
+        if not self.rows:
+            return html_table([[html_cell(self.markdown())]])
+        head, *rows = self.table()
+        cells = [[html_cell(text, head=True) for text in head]]
+        cells += [[html_cell(text) for text in row] for row in rows]
+        return html_table(cells) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
 
     def markdown(self) -> str:
         return markdown(self.table()) if self.rows else "Nothing is finished yet.\n"

@@ -18,6 +18,8 @@ ConlluColumn = Literal["upos", "xpos", "deprel"]
 
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _EMPTY = "_"
+_COMMENT = re.compile(r"# ?\w+ = ")
+_PLACED = re.compile(r".[0-9]", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")
 
 _Row = tuple[int, str, str]  # a word's line, the word and its tag
@@ -34,8 +36,10 @@ class TaggedSentence:
 
 def read_columns(path: Path, word: int = 0, tag: int = -1) -> Iterator[TaggedSentence]:
     """Columns are split by white space and count from 0, or from the end if negative. Lines that
-    mark a new document are left out."""
-    return _sentences(_column_rows(path, word, tag), path, "one word and its tag per line")
+    mark a new document are left out. Where every word is one character with its place in a longer
+    word behind it (`科0`, `技1`: the files of Weibo NER), the places are left out too."""
+    rows = _without_places(_column_rows(path, word, tag))
+    return _sentences(rows, path, "one word and its tag per line")
 
 
 def read_conllu(path: Path, column: ConlluColumn = "upos") -> Iterator[TaggedSentence]:
@@ -72,6 +76,12 @@ def _column_rows(path: Path, word: int, tag: int) -> Iterator[_Row | None]:
         if not fields or fields[0] == DOCUMENT:
             yield None
             continue
+        if not width and _is_conllu(line):
+            raise InputError(
+                f"{where}: this is CoNLL-U, and columns were expected. Its tags are read with the "
+                "task pos, or with --set task.layout.kind=conllu --set task.layout.tag=upos (or "
+                "xpos, deprel)."
+            )
         width = width or _width(fields, word, tag, where)
         if len(fields) != width:
             raise InputError(
@@ -79,6 +89,29 @@ def _column_rows(path: Path, word: int, tag: int) -> Iterator[_Row | None]:
                 "every word needs as many."
             )
         yield number, fields[word], fields[tag]
+
+
+def _is_conllu(line: str) -> bool:
+    fields = line.split("\t")
+    numbered = len(fields) == len(_CONLLU) and _NUMBER.fullmatch(fields[0]) is not None
+    return numbered or _COMMENT.match(line) is not None
+
+
+def _without_places(rows: Iterable[_Row | None]) -> Iterator[_Row | None]:
+    """The first sentence decides for the file."""
+    source, first = iter(rows), list[_Row]()
+    for row in source:
+        if row is None and first:
+            break
+        if row is not None:
+            first.append(row)
+    words = [word for _, word, _ in first]
+    placed = len(words) > 2 and all(_PLACED.fullmatch(word) for word in words)
+    placed = placed and any("\u3400" <= word[0] <= "\u9fff" for word in words)
+    for row in chain(first, [None], source):
+        if row is not None and placed and _PLACED.fullmatch(row[1]):
+            row = (row[0], row[1][:-1], row[2])
+        yield row
 
 
 def _width(fields: list[str], word: int, tag: int, where: str) -> int:
