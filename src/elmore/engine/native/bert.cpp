@@ -98,13 +98,31 @@ inline Vec gelu(Vec x) {
     const Vec outside = p * t * exponential(-z * z);  // 1 - erf z
     return 0.5f * (x + size - size * outside);
 }
-inline Vec activated(Vec x, int64_t activation) {
-    switch (activation) {
-    case GELU: return gelu(x);
-    case GELU_NEW: return x / (1.0f + exponential(x * (x * x * -0.0713548163f - 1.5957691216f)));
-    case RELU: return x < Vec{} ? Vec{} : x;
-    default: return x;
+inline Vec gelu_new(Vec x) {
+    return x / (1.0f + exponential(x * (x * x * -0.0713548163f - 1.5957691216f)));
+}
+inline Vec relu(Vec x) { return x < Vec{} ? Vec{} : x; }
+
+template <class Function>
+inline void each(float* y, int64_t rows, int64_t columns, int64_t stride, Function&& function) {
+    for (int64_t r = 0; r < rows; ++r, y += stride) {
+        int64_t i = 0;
+        for (; i + LANES <= columns; i += LANES) store(y + i, function(load<Vec>(y + i)));
+        if (i < columns) put(y + i, function(take(y + i, columns - i)), columns - i);
     }
+}
+void activate(float* y, int64_t rows, int64_t columns, int64_t stride, int64_t activation) {
+    switch (activation) {
+    case GELU: return each(y, rows, columns, stride, gelu);
+    case GELU_NEW: return each(y, rows, columns, stride, gelu_new);
+    case RELU: return each(y, rows, columns, stride, relu);
+    }
+}
+
+// Rows from `row` on are summed up in these panels: what follows, while they are in the cache.
+inline void finish(const Product& w, float* y, int64_t row, int64_t end, int64_t a, int64_t b) {
+    const int64_t columns = std::min(b * WIDTH, w.outputs) - a * WIDTH;
+    activate(y + row * w.outputs + a * WIDTH, end - row, columns, w.outputs, w.activation);
 }
 
 // float32 -----------------------------------------------------------------------------------------
@@ -112,13 +130,13 @@ inline Vec activated(Vec x, int64_t activation) {
 void multiply(const Product& w, const float* x, int64_t n, int64_t first_panel, int64_t last_panel,
               float* y) {
     const auto* panels = static_cast<const float*>(w.panels);
-    for (int64_t chunk = 0; chunk < n; chunk += CHUNK)
+    for (int64_t chunk = 0; chunk < n; chunk += CHUNK) {
+        const int64_t end = std::min(n, chunk + CHUNK);
         for (int64_t p = first_panel; p < last_panel; ++p)
             for (int64_t k = 0; k < w.inputs; k += BLOCK) {
                 const int64_t count = std::min<int64_t>(BLOCK, w.inputs - k), column = p * WIDTH;
-                const bool last = k + count == w.inputs;
                 const float* panel = panels + (p * w.inputs + k) * WIDTH;
-                in_blocks(chunk, std::min(n, chunk + CHUNK), [&]<int R>(int64_t first) {
+                in_blocks(chunk, end, [&]<int R>(int64_t first) {
                     Tile<R> sum;
                     for (int r = 0; r < R; ++r)
                         for (int c = 0; c < COLUMNS; ++c) {
@@ -130,11 +148,12 @@ void multiply(const Product& w, const float* x, int64_t n, int64_t first_panel, 
                     for (int r = 0; r < R; ++r)
                         for (int c = 0; c < COLUMNS; ++c) {
                             const int64_t at = column + c * LANES;
-                            const Vec v = last ? activated(sum[r][c], w.activation) : sum[r][c];
-                            put(y + (first + r) * w.outputs + at, v, w.outputs - at);
+                            put(y + (first + r) * w.outputs + at, sum[r][c], w.outputs - at);
                         }
                 });
             }
+        finish(w, y, chunk, end, first_panel, last_panel);
+    }
 }
 
 // int8 --------------------------------------------------------------------------------------------
@@ -255,9 +274,10 @@ inline void add_group(const uint8_t* a, int64_t stride, const int8_t* w, Int (&s
 void multiply(const Product& w, const Bytes& x, int64_t n, int64_t first_panel, int64_t last_panel,
               float* y) {
     const auto* panels = static_cast<const int8_t*>(w.panels);
-    for (int64_t chunk = 0; chunk < n; chunk += CHUNK)
+    for (int64_t chunk = 0; chunk < n; chunk += CHUNK) {
+        const int64_t end = std::min(n, chunk + CHUNK);
         for (int64_t p = first_panel; p < last_panel; ++p)
-            in_blocks(chunk, std::min(n, chunk + CHUNK), [&]<int R>(int64_t first) {
+            in_blocks(chunk, end, [&]<int R>(int64_t first) {
                 Tile<R> total;
                 clear<R>(total);
                 for (int64_t g = 0; g < x.groups; ++g) {
@@ -279,11 +299,12 @@ void multiply(const Product& w, const Bytes& x, int64_t n, int64_t first_panel, 
                 for (int r = 0; r < R; ++r)
                     for (int c = 0; c < COLUMNS; ++c) {
                         const int64_t at = p * WIDTH + c * LANES;
-                        const Vec v = total[r][c] + load<Vec>(w.bias + at);
-                        put(y + (first + r) * w.outputs + at, activated(v, w.activation),
-                            w.outputs - at);
+                        put(y + (first + r) * w.outputs + at,
+                            total[r][c] + load<Vec>(w.bias + at), w.outputs - at);
                     }
             });
+        finish(w, y, chunk, end, first_panel, last_panel);
+    }
 }
 
 // `work` on about equal parts of the panels, side by side.
@@ -413,28 +434,28 @@ int elmore_attention(const float* qkv, const int64_t* lengths, int64_t n_rows, i
 // y (n, D) = LN(x + y).
 void elmore_add_norm(const float* x, int64_t n, int64_t dim, const float* gain, const float* bias,
                      float eps, float* y) {
+    const int64_t whole = dim / LANES * LANES;
     for (int64_t r = 0; r < n; ++r, x += dim, y += dim) {
         Vec sums = Vec{}, squares = Vec{};
-        for (int64_t i = 0; i < dim; i += LANES) {
-            const Vec v = take(x + i, dim - i) + take(y + i, dim - i);
-            put(y + i, v, dim - i);
+        float mean = 0.0f, variance = 0.0f;
+        for (int64_t i = 0; i < whole; i += LANES) {
+            const Vec v = load<Vec>(x + i) + load<Vec>(y + i);
+            store(y + i, v);
             sums += v;
         }
-        float mean = 0.0f, variance = 0.0f;
+        for (int64_t i = whole; i < dim; ++i) mean += y[i] += x[i];
         for (int l = 0; l < LANES; ++l) mean += sums[l];
         mean /= dim;
-        for (int64_t i = 0; i < dim; i += LANES) {
-            float part[LANES];
-            for (int l = 0; l < LANES; ++l) part[l] = i + l < dim ? y[i + l] - mean : 0.0f;
-            const Vec v = load<Vec>(part);
+        for (int64_t i = 0; i < whole; i += LANES) {
+            const Vec v = load<Vec>(y + i) - mean;
             squares += v * v;
         }
+        for (int64_t i = whole; i < dim; ++i) variance += (y[i] - mean) * (y[i] - mean);
         for (int l = 0; l < LANES; ++l) variance += squares[l];
         const float scale = 1.0f / std::sqrt(variance / dim + eps);
-        for (int64_t i = 0; i < dim; i += LANES) {
-            const Vec v = (take(y + i, dim - i) - mean) * scale;
-            put(y + i, v * take(gain + i, dim - i) + take(bias + i, dim - i), dim - i);
-        }
+        for (int64_t i = 0; i < whole; i += LANES)
+            store(y + i, (load<Vec>(y + i) - mean) * scale * load<Vec>(gain + i) + load<Vec>(bias + i));
+        for (int64_t i = whole; i < dim; ++i) y[i] = (y[i] - mean) * scale * gain[i] + bias[i];
     }
 }
 }
