@@ -174,7 +174,8 @@ class Embedder(Streams):
     ) -> "Embedder":
         """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
 
-        `precision` "int8" is several times as fast on a CPU, with an error of about 1 %.
+        `precision` "int8" is two to four times as fast on a CPU, with an error of some percent; it
+        is for LSTMs and BERT. "bfloat16" is for BERT where the CPU or GPU has units for it.
         A model that reads pieces of words, such as BERT, gives a word the vector of its first
         piece, or with `pieces` "mean" the mean of all. `lowercase` is needed only where the
         model's files do not say whether it reads lowercased text. `heads` also loads what predicts

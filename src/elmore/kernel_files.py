@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "engine" / "native"
-UNITS = ("lstm.cpp", "steps.cpp")
+UNITS = ("lstm.cpp", "steps.cpp", "bert.cpp")
 SOURCES = (*UNITS, "vectors.h")
 FLAGS = (
     "-std=c++20", "-O3", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-fno-math-errno",

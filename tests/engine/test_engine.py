@@ -266,7 +266,7 @@ def test_int8_that_cannot_be_is_refused_in_one_line(tmp_path: Path, checkpoint: 
     make_transformer(tmp_path / "model")
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     for words, arguments in {
-        "this model has no LSTM": (load(tmp_path / "model").model, cpu),
+        "which is for LSTM models and BERT": (load(tmp_path / "model").model, cpu),
         "device is 'cuda'": (checkpoint.model, gpu),
         "no kernel was built here": (checkpoint.model, cpu, NoKernel("no kernel was built here")),
     }.items():

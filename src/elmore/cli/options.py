@@ -28,9 +28,10 @@ class LineKind(StrEnum):
 
 
 class Precision(StrEnum):
-    """The weights of an LSTM while it runs."""
+    """The weights of an LSTM or a BERT while it runs."""
 
     FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
     INT8 = "int8"
 
 
@@ -122,7 +123,7 @@ Lowercase = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 RunPrecision = Annotated[
-    Precision, typer.Option("--precision", help="int8 is faster and slightly less exact.")
+    Precision, typer.Option("--precision", help="int8 is faster and less exact; BERT: also bfloat16.")
 ]
 
 # Indexes

@@ -88,6 +88,15 @@ def _declared(library: ctypes.CDLL) -> int:
     library.elmore_multiply.restype = None
     library.elmore_multiply_int8.argtypes = (pointer, count, pointer, *rest)
     library.elmore_multiply_int8.restype = ctypes.c_int
+    library.elmore_product.argtypes = (pointer, ctypes.c_int, pointer, count, count, pointer)
+    library.elmore_product.restype = ctypes.c_int
+    library.elmore_attention.argtypes = (pointer, pointer, count, count, count, pointer)
+    library.elmore_attention.restype = ctypes.c_int
+    library.elmore_add_norm.argtypes = (
+        pointer, count, count, pointer, pointer, ctypes.c_float, pointer,
+    )  # fmt: skip
+    library.elmore_add_norm.restype = None
+    library.elmore_product_width.restype = library.elmore_product_group.restype = count
     library.elmore_lanes.restype = count
     return int(library.elmore_lanes())
 

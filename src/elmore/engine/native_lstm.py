@@ -16,7 +16,7 @@ from elmore.engine.kernel import Kernel, LayerArguments, Panels, multiply_into
 from elmore.engine.lstm import Layer, Rows
 from elmore.nn.lstm import DIRECTIONS, LSTMConfig, LSTMLayer
 
-Precision = Literal["float32", "int8"]
+Precision = Literal["float32", "bfloat16", "int8"]
 
 _GATES = 4
 _FEW_ROWS = 12  # per step; with fewer, reading the weights from memory takes most of the time

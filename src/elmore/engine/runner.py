@@ -1,7 +1,7 @@
 """The fast way to run a finished model where no gradient is needed: `runner_for` chooses it.
 
-A biLM spells each distinct word once and reads sentences without padding; any other model is run
-as it is. A sentence's vectors depend on that sentence alone.
+A biLM spells each distinct word once and reads sentences without padding; so does a BERT with its
+pieces; any other model is run as it is. A sentence's vectors depend on that sentence alone.
 """
 
 import os
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from elmore.engine.bert import BertRunner
 from elmore.engine.kernel import Kernel, NoKernel, find_kernel
 from elmore.engine.lstm import LSTMRunner
 from elmore.engine.module import ModuleRunner, TransformerRunner
@@ -22,6 +23,7 @@ from elmore.engine.native_lstm import NativeLayer, Precision
 from elmore.engine.torch_lstm import TorchLayer
 from elmore.engine.word_vectors import WordVectors
 from elmore.errors import ConfigError
+from elmore.models.bert import Bert
 from elmore.models.bilm import BiLM
 from elmore.models.layers import LayerModel
 from elmore.nn.lstm import BiLSTM, LSTMLayer, LSTMState
@@ -40,10 +42,18 @@ def check_precision(
     """`precision`, or an error that says why this model cannot be run with it here."""
     if precision == "float32":
         return "float32"
-    if precision != "int8":
-        raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'int8'.")
-    if not isinstance(model, BiLM) or not model.config.has_state:
-        raise ConfigError("precision is 'int8', which is for LSTM models; this model has no LSTM.")
+    if precision not in ("bfloat16", "int8"):
+        raise ConfigError(
+            f"precision is {precision!r}; expected 'float32', 'bfloat16' or 'int8'."
+        )
+    if precision == "bfloat16":
+        if not isinstance(model, Bert):
+            raise ConfigError("precision is 'bfloat16', which is for BERT; this is another model.")
+        return "bfloat16"
+    if not isinstance(model, Bert) and not (isinstance(model, BiLM) and model.config.has_state):
+        raise ConfigError(
+            "precision is 'int8', which is for LSTM models and BERT; this is another model."
+        )
     if device.type != "cpu":
         raise ConfigError(f"precision is 'int8', which runs on a CPU; device is '{device}'.")
     found = find_kernel() if kernel is None else kernel
@@ -61,7 +71,7 @@ def is_plain(model: nn.Module) -> bool:
 
 
 def describe() -> str:
-    """Which engine runs LSTM models on this machine's CPU, and why."""
+    """Which engine runs LSTM models and BERT on this machine's CPU, and why."""
     match find_kernel():
         case Kernel(name=name):
             return f"compiled kernel ({name}), float32 and int8"
@@ -152,6 +162,8 @@ def _batch_runner(
         case BiLM(context=BiTransformer() as transformer):
             words = WordVectors(model.words, transformer.config.dim, reader, kernel)
             return TransformerRunner(transformer, words)
+        case Bert():
+            return BertRunner(model, reader, kernel, precision)
     return ModuleRunner(model, reader)
 
 

@@ -104,15 +104,18 @@ class Bert(LayerModel):
         begins = torch.from_numpy(batch.begins).to(device)
         return _padded(layers, batch.n_words, self.pool(outputs[-1].index_select(0, begins)))
 
-    def run(self, ids: Tensor, segments: Tensor, lengths: IntArray) -> list[Tensor]:
+    def run(
+        self, ids: Tensor, segments: Tensor, lengths: IntArray, top: Tensor | None = None
+    ) -> list[Tensor]:
         """ids and segments (N,) of rows one after another, of lengths (R,) that never fall -> the
-        embedding output and that of each block, (N, D) each, marks included."""
+        embedding output and that of each block, (N, D) each, marks included. With `top` (M,) the
+        last one is of these places alone, (M, D)."""
         starts = np.cumsum(lengths) - lengths
         positions = np.arange(len(ids)) - np.repeat(starts, lengths)
         x = self.embed(ids, segments, torch.from_numpy(positions).to(ids.device))
         outputs, groups = [x], equal_lengths(lengths)
-        for block in self.blocks:
-            outputs.append(block(outputs[-1], groups))
+        for i, block in enumerate(self.blocks, start=1):
+            outputs.append(block(outputs[-1], groups, top if i == len(self.blocks) else None))
         return outputs
 
     def pool(self, begins: Tensor) -> Tensor | None:

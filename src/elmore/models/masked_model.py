@@ -5,6 +5,7 @@ text follows the first.
 # N positions of all rows, R rows, M places to predict, D dim, V pieces
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -21,7 +22,8 @@ class Predicted:
 
 
 class MaskedModel(nn.Module):
-    """Only the masked places meet the vocabulary: its product is the largest of small models."""
+    """Only the masked places meet the vocabulary, whose product is the largest of small models, and
+    only they and the rows' beginnings go through the end of the top block."""
 
     def __init__(self, bert: Bert, masked: MaskedHead, following: nn.Linear | None):
         super().__init__()
@@ -30,11 +32,12 @@ class MaskedModel(nn.Module):
     def forward(
         self, ids: Tensor, segments: Tensor, lengths: IntArray, begins: Tensor, places: Tensor
     ) -> Predicted:
-        top = self.bert.run(ids, segments, lengths)[-1]  # (N, D)
-        pieces = self.masked(top.index_select(0, places), self.bert.embed.pieces.weight)
+        used = places if self.following is None else torch.cat([places, begins])
+        top = self.bert.run(ids, segments, lengths, used)[-1]  # (M + R, D)
+        pieces = self.masked(top[: len(places)], self.bert.embed.pieces.weight)
         if self.following is None:
             return Predicted(pieces, None)
-        pooled = self.bert.pool(top.index_select(0, begins))
+        pooled = self.bert.pool(top[len(places) :])
         assert pooled is not None, "a BERT without a pooler cannot judge pairs"
         return Predicted(pieces, self.following(pooled))
 

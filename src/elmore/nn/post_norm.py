@@ -39,6 +39,7 @@ class RowAttention(nn.Module):
         self.out = nn.Linear(dim, dim)
 
     def forward(self, x: Tensor, groups: Sequence[Group]) -> Tensor:
+        """What every head sees, side by side; `out` is applied to it afterward."""
         qkv = self.qkv(x).unflatten(-1, (3, self.n_heads, -1))  # (N, 3, H, D/H)
         dropout = self.dropout if self.training else 0.0
         mixed = [x[:0]]
@@ -46,8 +47,7 @@ class RowAttention(nn.Module):
             q, k, v = rows.unflatten(0, (b, t)).permute(2, 0, 3, 1, 4)  # (b, H, t, D/H) each
             seen = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
             mixed.append(seen.transpose(1, 2).flatten(0, 1).flatten(1))  # (b t, D)
-        y: Tensor = self.out(torch.cat(mixed))
-        return y  # (N, D)
+        return torch.cat(mixed)  # (N, D)
 
 
 class PostNormBlock(nn.Module):
@@ -68,13 +68,19 @@ class PostNormBlock(nn.Module):
         self.attention = RowAttention(dim, n_heads, attention_dropout)
         self.norm_1 = nn.LayerNorm(dim, norm_eps)
         self.expand = nn.Linear(dim, ff_dim)
-        self.activation = ACTIVATIONS[activation]
+        self.activation: Activation = activation
         self.contract = nn.Linear(ff_dim, dim)
         self.norm_2 = nn.LayerNorm(dim, norm_eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, groups: Sequence[Group]) -> Tensor:
-        a = self.norm_1(x + self.dropout(self.attention(x, groups)))
-        grown = self.activation(self.expand(a))  # (N, F)
+    def forward(
+        self, x: Tensor, groups: Sequence[Group], places: Tensor | None = None
+    ) -> Tensor:
+        """Of all positions, or of some places alone, which still see all others."""
+        mixed = self.attention(x, groups)
+        if places is not None:
+            x, mixed = x.index_select(0, places), mixed.index_select(0, places)
+        a = self.norm_1(x + self.dropout(self.attention.out(mixed)))
+        grown = ACTIVATIONS[self.activation](self.expand(a))  # (N, F)
         y: Tensor = self.norm_2(a + self.dropout(self.contract(grown)))
         return y  # (N, D)
