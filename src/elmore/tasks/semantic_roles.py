@@ -202,8 +202,8 @@ class RolesHead(Head[RoleSentence, FoundRoles]):
         ]
 
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
-        """The most likely tags of each row that are BIO: `I-X` only after `B-X` or `I-X`. Where the
-        most likely tag of each word by itself is allowed, it is the answer; else Viterbi finds it."""
+        """The most likely tags of each row that are BIO: `I-X` only after `B-X` or `I-X`. If the
+        best tag of every word by itself is allowed, these are the answer; else Viterbi's are."""
         best = scores.argmax(dim=-1)  # (P, T)
         start = best.new_full((len(best), 1), len(self.labels))
         before = torch.cat([start, best[:, :-1]], dim=1)
