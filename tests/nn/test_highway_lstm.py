@@ -23,19 +23,24 @@ def plainly(projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def test_states_and_gradients_are_those_of_the_equations():
+@pytest.mark.parametrize(("n_words", "n_rows"), [(5, 3), (1, 3), (5, 1), (1, 1)])
+def test_states_and_gradients_are_those_of_the_equations(n_words: int, n_rows: int):
     torch.manual_seed(1)
-    projected = torch.randn(5, 3, 24, dtype=torch.float64, requires_grad=True)
+    projected = torch.randn(n_words, n_rows, 24, dtype=torch.float64, requires_grad=True)
+    before = projected.detach().clone()
     recurrent = torch.randn(20, 4, dtype=torch.float64, requires_grad=True)
-    keep = (torch.rand(3, 4, dtype=torch.float64) > 0.3) * 1.4
-    weights = torch.randn(5, 3, 4, dtype=torch.float64)
+    keep = (torch.rand(n_rows, 4, dtype=torch.float64) > 0.3) * 1.4
+    weights = torch.randn(n_words, n_rows, 4, dtype=torch.float64)
     found = []
     for run in (plainly, _Recurrence.apply):
         states = run(projected, recurrent, keep)
-        grads = torch.autograd.grad((states * weights).sum(), (projected, recurrent))
+        grads = torch.autograd.grad(
+            (states * weights).sum(), (projected, recurrent), materialize_grads=True
+        )
         found.append((states, *grads))
     for want, have in zip(*found, strict=True):
         torch.testing.assert_close(have, want, **EXACT)
+    assert torch.equal(projected, before)  # the input is not written over
 
 
 def test_one_word_has_a_gradient_too():

@@ -94,7 +94,10 @@ class _Recurrence(torch.autograd.Function):
     def forward(ctx: Any, projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
         n_words, n_rows = projected.shape[:2]
         hidden = recurrent.shape[1]
-        gates = projected[:, :, : _FROM_STATE * hidden].contiguous()  # (T, B, 5H)
+        # written over below: a copy, also where the slice is contiguous (a single word)
+        gates = projected[:, :, : _FROM_STATE * hidden].clone(
+            memory_format=torch.contiguous_format
+        )  # (T, B, 5H)
         carried = projected[:, :, _FROM_STATE * hidden :]  # (T, B, H)
         cells, states = (projected.new_empty(n_words, n_rows, hidden) for _ in range(2))
         h = c = projected.new_zeros(n_rows, hidden)

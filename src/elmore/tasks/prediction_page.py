@@ -126,12 +126,12 @@ p{margin:.25rem 0;padding-left:7.5rem;text-indent:-7.5rem}
 p>strong{display:inline-block;width:7.5rem;padding-right:.6rem;text-indent:0;color:var(--muted);
 font-size:.85rem;font-weight:600;overflow:hidden;text-overflow:ellipsis;vertical-align:bottom}
 p.none{padding-left:0;text-indent:0;color:var(--muted)}
-.mark{--own:var(--ink);color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
+.mark{color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
 border-radius:4px;padding:.12rem .1rem;box-decoration-break:clone;
 -webkit-box-decoration-break:clone}
 .mark::before{content:"["}.mark::after{content:"]"}
-.mark b{font-size:.66em;letter-spacing:.03em;vertical-align:.12em}
-.v{font-weight:700;background:color-mix(in srgb,var(--ink) 16%,transparent)}
+.mark b{font-size:.66em;white-space:nowrap;letter-spacing:.03em;vertical-align:.12em}
+.v{--own:var(--ink);font-weight:700;background:color-mix(in srgb,var(--ink) 16%,transparent)}
 @media(max-width:560px){p{padding-left:0;text-indent:0}p>strong{display:block;width:auto}}
 """
 )
