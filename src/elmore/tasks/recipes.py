@@ -14,10 +14,12 @@ from elmore.tasks.classification import Classification
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
 from elmore.tasks.question_answering import QuestionAnswering
+from elmore.tasks.semantic_roles import SemanticRoles
 from elmore.tasks.tagging import ConlluLayout, Tagging
 
 AnyTask = Annotated[
-    Tagging | Classification | Entailment | QuestionAnswering, Field(discriminator="kind")
+    Tagging | Classification | Entailment | QuestionAnswering | SemanticRoles,
+    Field(discriminator="kind"),
 ]
 
 
@@ -103,8 +105,13 @@ def qa() -> FitConfig:
     return FitConfig(task=QuestionAnswering(), encoder=EncoderConfig(join="both"))
 
 
+def srl() -> FitConfig:
+    """Semantic roles: alternating highway LSTM layers, at a size for a CPU."""
+    return FitConfig(task=SemanticRoles(), batch=25, clip=1.0)
+
+
 RECIPES: dict[str, Callable[[], FitConfig]] = {
-    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa)
+    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa, srl)
 }
 
 
