@@ -31,6 +31,7 @@ TRAINED = {
     "sst": "Sentiment trees, their roots.",
     "entailment": "Sentence pairs, TSV or JSON lines.",
     "qa": "Questions on paragraphs, SQuAD 1.1.",
+    "coref": "Clusters of mentions, CoNLL-2012 columns or JSON lines.",
 }
 
 task = typer.Typer(help="Tagging, sentiment, entailment, questions, senses.", rich_markup_mode=None)

@@ -11,13 +11,15 @@ from pydantic import ConfigDict, Field
 from elmore.config import Frozen
 from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
+from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.tagging import ConlluLayout, Tagging
 
 AnyTask = Annotated[
-    Tagging | Classification | Entailment | QuestionAnswering, Field(discriminator="kind")
+    Tagging | Classification | Entailment | QuestionAnswering | Coreference,
+    Field(discriminator="kind"),
 ]
 
 
@@ -103,8 +105,13 @@ def qa() -> FitConfig:
     return FitConfig(task=QuestionAnswering(), encoder=EncoderConfig(join="both"))
 
 
+def coref() -> FitConfig:
+    """Clusters of mentions, by end-to-end span ranking; one part of a document per step."""
+    return FitConfig(task=Coreference(), batch=1)
+
+
 RECIPES: dict[str, Callable[[], FitConfig]] = {
-    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa)
+    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa, coref)
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import InputError
+from elmore.files.sentence_files import SentenceFiles
 from elmore.tasks.encoded import Words
 from elmore.tasks.readers.lines import parse_json, placed_lines, task_lines
 
@@ -193,12 +194,25 @@ def _first_ones(clusters: list[list[tuple[Mention, str]]]) -> tuple[Clusters, li
     return tuple(cluster for cluster in kept if cluster), again
 
 
-def read_documents(path: Path, *, labeled: bool = True) -> list[Document]:
-    """Columns or JSON lines, whichever the file has; documents without words are left out."""
-    lines = (line for line in task_lines(path) if line.strip())
-    is_json = next(lines, "").lstrip().startswith("{")
-    found = _from_json(path, labeled) if is_json else _from_columns(path, labeled)
-    return list(found)
+def read_documents(path: Path) -> list[Document]:
+    """Columns or JSON lines, whichever the file has."""
+    is_json = _first_line(path).startswith("{")
+    return list(_from_json(path, True) if is_json else _from_columns(path, True))
+
+
+def read_any_document(path: Path) -> list[Document]:
+    """Without clusters; a file of raw text is one document."""
+    first = _first_line(path)
+    if first.startswith("{"):
+        return list(_from_json(path, False))
+    if _BEGIN.match(first):
+        return list(_from_columns(path, False))
+    sentences = SentenceFiles([path], tokenize=True)
+    return [Document(path.name, tuple(tuple(words) for words in sentences))]
+
+
+def _first_line(path: Path) -> str:
+    return next((line.strip() for line in task_lines(path) if line.strip()), "")
 
 
 def _from_columns(path: Path, labeled: bool) -> Iterator[Document]:
