@@ -41,11 +41,11 @@ class Coreference(SpanRanking):
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Document]:
         corpus = self._corpus(read_documents(path), path)
-        return self._to_train_on(corpus, path) if training else corpus
+        return self._to_train_on(corpus, path) if training else self._with_windows(corpus)
 
     def read_plain(self, path: Path) -> Corpus[Document]:
         """Columns, JSON lines, or raw text: then the file is one document."""
-        return self._corpus(read_any_document(path), path)
+        return self._with_windows(self._corpus(read_any_document(path), path))
 
     def _corpus(self, documents: Sequence[Document], path: Path) -> Corpus[Document]:
         with_words = [document for document in documents if document.n_words]
@@ -56,12 +56,16 @@ class Coreference(SpanRanking):
         counts = {
             "documents without words left out": len(documents) - len(kept),
             f"documents with sentences of over {self.window:,} words, which are cut": cut,
-            f"documents of more than {self.window:,} words, read in windows with {self.overlap:,} "
-            "words in common, and clusters joined by common mentions": sum(
-                document.n_words > self.window for document in kept
-            ),
         }
         return Corpus(kept, _notes(counts))
+
+    def _with_windows(self, corpus: Corpus[Document]) -> Corpus[Document]:
+        text = (
+            f"documents of more than {self.window:,} words, read in windows with {self.overlap:,} "
+            "words in common, their clusters joined by common mentions"
+        )
+        long = sum(document.n_words > self.window for document in corpus.examples)
+        return Corpus(corpus.examples, (*corpus.notes, *_notes({text: long})))
 
     def _to_train_on(self, corpus: Corpus[Document], path: Path) -> Corpus[Document]:
         parts = [p for whole in corpus.examples for p in windows(whole, self.train_words, 0)]
