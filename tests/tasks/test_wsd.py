@@ -18,7 +18,7 @@ from elmore.embedder import Embedder
 from elmore.embedding import Embedding
 from elmore.errors import ConfigError, InputError
 from elmore.tasks.readers.senses import SenseUse
-from elmore.tasks.scorers import SenseScore
+from elmore.tasks.scorers.sense_score import SenseScore
 from elmore.tasks.wsd import WsdReport, by_mean, by_nearest, sense_order, wsd
 from tests.shared import SHARED, needs
 from tests.tasks.contexts import WordBefore, write_semcor, write_set

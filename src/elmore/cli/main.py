@@ -24,6 +24,7 @@ from elmore.cli.evaluate import evaluate
 from elmore.cli.index import index
 from elmore.cli.neighbors import neighbors
 from elmore.cli.pretrain import pretrain
+from elmore.cli.score import score
 from elmore.cli.senses import senses
 from elmore.cli.serve import serve
 from elmore.cli.store import store
@@ -50,6 +51,7 @@ for verb in (
     serve,
 ):
     app.command()(verb)
+app.add_typer(score, name="score")
 app.add_typer(index, name="index")
 app.add_typer(store, name="store")
 app.add_typer(task, name="task")

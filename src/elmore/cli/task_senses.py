@@ -160,7 +160,7 @@ class _Recorded:
 def _print_table(table: list[dict[str, Any]], output: Path | None) -> None:
     """To stdout, and as JSON with every digit to a file."""
     from elmore.files.atomic import write_text
-    from elmore.tasks.compare.report import markdown
+    from elmore.tasks.markdown import markdown
 
     rows = [[_cell(value) for value in row.values()] for row in table]
     print(markdown([list(table[0]), *rows]), end="")

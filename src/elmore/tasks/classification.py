@@ -19,7 +19,7 @@ from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.lines import read_plain_sentences
 from elmore.tasks.readers.trees import Phrase, read_trees
-from elmore.tasks.scorers import label_accuracy
+from elmore.tasks.scorers.accuracy import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.tasks.corpus import Words as Words
 from elmore.text.reader import Pair
 
-Words = tuple[str, ...]
 Input = Words | Pair
 
 

@@ -19,7 +19,7 @@ from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import BiRNN, SentenceDropout
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.pairs import Pair, read_pairs
-from elmore.tasks.scorers import label_accuracy
+from elmore.tasks.scorers.accuracy import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 

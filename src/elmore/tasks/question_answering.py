@@ -21,7 +21,7 @@ from elmore.nn.attention import AttentionFlow
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.squad import Paragraph, Question, read_squad, with_spans
-from elmore.tasks.scorers import squad_score
+from elmore.tasks.scorers.squad_answers import squad_score
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
 N_SIGNS = 2

@@ -20,7 +20,8 @@ from elmore.nn.rnn import BiRNN, SentenceDropout
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.readers.columns import ConlluColumn, TaggedSentence, read_columns, read_conllu
 from elmore.tasks.readers.lines import read_plain_sentences
-from elmore.tasks.scorers import span_score, tag_accuracy
+from elmore.tasks.scorers.accuracy import tag_accuracy
+from elmore.tasks.scorers.conlleval import span_score
 from elmore.tasks.spans import Encoding, allowed_pairs, is_span_tag, span_labels, spans_of, tags_of
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 

@@ -4,7 +4,6 @@ vectors. `fit` and `TaskModel` use nothing more than what is here.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, runtime_checkable
 
@@ -12,23 +11,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.tasks.corpus import Corpus as Corpus
+from elmore.tasks.corpus import Words as Words
 from elmore.tasks.encoded import Batches, Dims, Input, Places
-from elmore.tasks.encoded import Words as Words
-from elmore.tasks.scorers import Score as Score
+from elmore.tasks.scorers.score import Score as Score
 
 E = TypeVar("E")
 P = TypeVar("P")
 S = TypeVar("S")
-E_co = TypeVar("E_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus(Generic[E_co]):
-    """The examples of a file, and notes on what could not be used: nothing is dropped silently."""
-
-    examples: Sequence[E_co]
-    notes: tuple[str, ...] = ()
-    """One line each, with a count: `12 pairs without a label left out`."""
 
 
 class State(Frozen):

@@ -25,7 +25,7 @@ from elmore.tasks.readers.senses import (
     read_tagged,
     set_name,
 )
-from elmore.tasks.scorers import SenseScore, score_senses
+from elmore.tasks.scorers.sense_score import SenseScore, score_senses
 from elmore.uses.geometry import Floats, unit
 from elmore.uses.use import Use
 from elmore.uses.use_vectors import SentenceWatch, unwatched, use_vectors, view, views

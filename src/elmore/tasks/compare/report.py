@@ -14,6 +14,7 @@ from typing import Any
 from elmore.config import Frozen
 from elmore.tasks.compare.trials import Done, Failed, label, labels, names_in
 from elmore.tasks.encoders.source import LearnedMix
+from elmore.tasks.markdown import markdown
 
 
 class Gain(Frozen):
@@ -199,14 +200,3 @@ def mean_mixes(row: Summary) -> list[LearnedMix]:
         )
         for same in zip(*row.mixes, strict=True)
     ]
-
-
-def markdown(table: Sequence[Sequence[str]]) -> str:
-    """Aligned, so that it is readable as plain text; the first column left, the others right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    text = ""
-    for first, *others in (table[0], rule, *table[1:]):
-        right = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        text += f"| {' | '.join([first.ljust(widths[0]), *right])} |\n"
-    return text

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from elmore.errors import InputError
+from elmore.tasks.corpus import Words
 from elmore.tasks.readers.lines import task_lines
-from elmore.tasks.task import Words
 
 DOCUMENT = "-DOCSTART-"
 ConlluColumn = Literal["upos", "xpos", "deprel"]

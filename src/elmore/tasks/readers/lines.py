@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from elmore.errors import InputError
 from elmore.files.sentence_files import SentenceFiles
 from elmore.files.text_file import read_lines
-from elmore.tasks.task import Corpus, Words
+from elmore.tasks.corpus import Corpus, Words
 
 E = TypeVar("E")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import InputError
+from elmore.tasks.corpus import Corpus, Words
 from elmore.tasks.readers.lines import parse_json, placed_lines
-from elmore.tasks.task import Corpus, Words
 from elmore.text.tokenize import words
 
 # What the two sentences are called, then what the label may be called.

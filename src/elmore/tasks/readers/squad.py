@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 
 from elmore.config import Foreign
 from elmore.errors import InputError
+from elmore.tasks.corpus import Corpus, Words
 from elmore.tasks.readers.lines import parse_json, task_lines
-from elmore.tasks.task import Corpus, Words
 from elmore.text.tokenize import tokenize, words
 
 Span = tuple[int, int]  # first and last word
@@ -83,6 +83,19 @@ def read_squad(path: Path, *, max_words: int, answered: bool = True) -> Corpus[Q
     if not questions:
         raise InputError(f"{path}: no question found; expected SQuAD 1.1's data, paragraphs, qas.")
     return Corpus(questions, _notes(counts, max_words))
+
+
+def read_answers(path: Path) -> list[tuple[str, tuple[str, ...]]]:
+    """The id of every question and its right answers, nothing more."""
+    found = []
+    for place, paragraph in _paragraphs(path):
+        for i, asked in enumerate(paragraph.qas):
+            if not asked.answers:
+                raise InputError(f"{place}.qas[{i}] (id {asked.id}): no answer; expected one.")
+            found.append((str(asked.id), tuple(answer.text for answer in asked.answers)))
+    if not found:
+        raise InputError(f"{path}: no question found; expected SQuAD 1.1's data, paragraphs, qas.")
+    return found
 
 
 def with_spans(corpus: Corpus[Question]) -> Corpus[Question]:

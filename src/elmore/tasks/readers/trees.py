@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.errors import InputError
+from elmore.tasks.corpus import Words
 from elmore.tasks.readers.lines import placed_lines
-from elmore.tasks.task import Words
 
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 _ESCAPES = {

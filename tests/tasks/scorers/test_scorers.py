@@ -10,17 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import f1_score, precision_score, recall_score
 
-from elmore.tasks.scorers import (
-    SenseScore,
-    exact_match,
-    label_accuracy,
-    normalized,
-    score_senses,
-    span_score,
-    squad_score,
-    tag_accuracy,
-    token_f1,
-)
+from elmore.tasks.scorers.accuracy import label_accuracy, tag_accuracy
+from elmore.tasks.scorers.conlleval import span_score
+from elmore.tasks.scorers.sense_score import SenseScore, score_senses
+from elmore.tasks.scorers.squad_answers import exact_match, normalized, squad_score, token_f1
 from tests.tasks.test_spans import TAGS
 
 

@@ -1,0 +1,1 @@
+"""Predictions compared with the right answers: plain functions, no torch."""
