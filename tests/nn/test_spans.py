@@ -67,7 +67,9 @@ def test_the_head_is_the_attended_mean_of_the_inputs():
     vector = spans(words, torch.tensor([4]), torch.tensor([6]))[0]
     logits = [spans.attend(words.states[i]).item() for i in (4, 5, 6)]
     weights = np.exp(logits) / np.exp(logits).sum()
-    head = sum(w * words.inputs[i].detach().numpy() for w, i in zip(weights, (4, 5, 6), strict=True))
+    head = sum(
+        w * words.inputs[i].detach().numpy() for w, i in zip(weights, (4, 5, 6), strict=True)
+    )
     np.testing.assert_allclose(vector[8:13].detach().numpy(), head, rtol=1e-12)
     np.testing.assert_array_equal(vector[13:].detach(), spans.width.weight[2].detach())
 
@@ -192,7 +194,7 @@ def test_chunks_and_recomputation_change_nothing(rounds: int):
 
 
 def test_dropout_is_the_same_when_pairs_are_computed_again():
-    """A finite difference under one seed: the backward pass must draw what the forward pass drew."""
+    """Finite differences under one seed: both passes must draw the same."""
     links = tiny_antecedents(chunk=3, dropout=0.4).train()
 
     def loss() -> Tensor:

@@ -13,7 +13,9 @@ import typer
 if TYPE_CHECKING:
     from elmore.tasks.scorers.counts import LabelCounts
 
-score = typer.Typer(help="Predictions in files: entities, roles, answers.", rich_markup_mode=None)
+score = typer.Typer(
+    help="Predictions in files: entities, roles, answers, clusters.", rich_markup_mode=None
+)
 
 Gold = Annotated[Path, typer.Argument(help="The right answers; .gz, .xz, .zst too.")]
 Predicted = Annotated[Path, typer.Argument(help="The predictions, in the same layout.")]
@@ -63,6 +65,41 @@ def squad(
         print_json(named)
         return
     print_table([["", *named], ["", *(f"{value:.2f}" for value in named.values())]])
+
+
+@score.command()
+def coref(
+    key: Annotated[Path, typer.Argument(help="CoNLL-2012 columns, the clusters in the last one.")],
+    response: Annotated[Path, typer.Argument(help="The same documents with predicted clusters.")],
+    metric: Annotated[
+        str, typer.Option(help="all, or one of muc, bcub, ceafm, ceafe, blanc, lea.")
+    ] = "all",
+    as_json: Json = False,
+) -> None:
+    """Clusters of mentions: figures of scorer.pl 8.01, and LEA."""
+    from elmore.errors import ConfigError
+    from elmore.tasks.readers.coref import read_clusters
+    from elmore.tasks.scorers.coref import CONLL, METRICS, score_documents
+
+    asked = (*METRICS, CONLL) if metric == "all" else (metric,)
+    if not {*asked} <= {*METRICS, CONLL}:
+        raise ConfigError(f"--metric {metric}: expected all, or one of {', '.join(METRICS)}.")
+    clusters, _ = read_clusters(key)
+    found, repeated = read_clusters(response, response=True)
+    absent = len(clusters.keys() - found.keys())
+    ignored = len(found.keys() - clusters.keys())
+    counts = {
+        "mentions of the response are given twice: the first one counts": repeated,
+        "documents are not in the response: all their mentions are missed": absent,
+        "documents of the response are not in the key: they are ignored": ignored,
+    }
+    tell(f"{n:,} {text}" for text, n in counts.items() if n)
+    figures = score_documents(clusters, found).figures()
+    if as_json:
+        print_json({name: figures[name].percent() for name in asked})
+        return
+    rows = [[name, *figures[name].as_printed()] for name in asked]
+    print_table([["", "recall", "precision", "f1"], *rows])
 
 
 # Shared by the scorers ----------------------------------------------------------------------------

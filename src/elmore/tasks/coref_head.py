@@ -113,7 +113,9 @@ class CorefHead(Head[Document, Clusters]):
         found = self.spans.candidates(text)
         first, last = found.first.tolist(), found.last.tolist()
         spans = list(zip(first, last, strict=True))
-        is_mention = torch.tensor([span in cluster_of for span in spans], device=found.scores.device)
+        is_mention = torch.tensor(
+            [span in cluster_of for span in spans], device=found.scores.device
+        )
         kept, others, scores = self._link(text, found, document)
         gold = torch.tensor([cluster_of.get(spans[i], -1) for i in kept], device=scores.device)
         mentions = F.binary_cross_entropy_with_logits(

@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 from elmore.errors import InputError
 from elmore.tasks.coref_clusters import joined, short_sentences, window_bounds, windows
 from elmore.tasks.coref_head import CorefHead, SpanRanking
-from elmore.tasks.coref_scorer import CorefScore
 from elmore.tasks.encoded import Dims
 from elmore.tasks.readers.coref import Clusters, Document, read_any_document, read_documents
+from elmore.tasks.scorers.coref import CorefScore
 from elmore.tasks.task import Corpus, Labels, Score, Words
 
 FIGURES = {"CoNLL": "conll", "MUC": "muc", "B3": "bcub", "CEAFe": "ceafe", "LEA": "lea"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from elmore.errors import InputError
 from elmore.files.sentence_files import SentenceFiles
-from elmore.tasks.encoded import Words
+from elmore.tasks.corpus import Words
 from elmore.tasks.readers.lines import parse_json, placed_lines, task_lines
 
 Mention = tuple[int, int]

@@ -3,13 +3,13 @@ both its ends are right. Numerators and denominators are summed over documents, 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from elmore.tasks.assignment import best_matching
+from elmore.tasks.scorers.assignment import best_matching
 
 Cluster = Sequence[Hashable]
 Metric = Literal["muc", "bcub", "ceafm", "ceafe", "blanc", "lea"]
@@ -55,6 +55,11 @@ class Figures:
     def percent(self) -> dict[str, float]:
         found = {"recall": self.recall, "precision": self.precision, "f1": self.f1}
         return {name: 100 * value for name, value in found.items()}
+
+    def as_printed(self) -> list[str]:
+        """In percent with two digits, the others cut off: as `scorer.pl` prints them."""
+        found = (self.recall, self.precision, self.f1)
+        return [f"{int(value * 10_000) / 100:.2f}" for value in found]
 
 
 @dataclass(slots=True)
@@ -107,6 +112,17 @@ class Overlap:
     @property
     def n_shared(self) -> int:
         return sum(self.shared.values())
+
+
+def score_documents(
+    key: Mapping[str, Iterable[Cluster]], response: Mapping[str, Iterable[Cluster]]
+) -> CorefScore:
+    """By the names of documents. A document that is not in the response is missed; one that is not
+    in the key is ignored."""
+    score = CorefScore()
+    for name, clusters in key.items():
+        score.add(clusters, response.get(name, ()))
+    return score
 
 
 def once(clusters: Iterable[Cluster]) -> list[list[Hashable]]:
