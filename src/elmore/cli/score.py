@@ -40,11 +40,35 @@ def ner(
     counts = span_counts(tags, found)
     accuracy = tag_accuracy(tags, found).main
     if as_json:
-        print_json({**counts.figures(), "accuracy": accuracy})
+        figures = counts.figures()
+        print_json({**figures, "overall": {**figures["overall"], "accuracy": accuracy}})
         return
     print_table(label_rows(counts))
     n_words = sum(map(len, tags))
     print(f"{len(tags):,} sentences, {n_words:,} words, {accuracy:.2f} % of their tags are right")
+
+
+@score.command()
+def srl(gold: Gold, predicted: Predicted, as_json: Json = False) -> None:
+    """Semantic roles in CoNLL-2005 columns: figures of srl-eval.pl."""
+    from elmore.tasks.readers.role_columns import read_props
+    from elmore.tasks.scorers.roles import role_counts
+
+    found = role_counts(*read_props(gold, predicted))
+    counted = {
+        "gold propositions have no predicted one: all their arguments are missed": found.missing,
+        "predicted propositions are not in the gold file: they are skipped": found.skipped,
+        "predicates have another lemma: all their gold arguments are missed": found.other_lemmas,
+    }
+    tell(f"{n:,} {what}" for what, n in counted.items() if n)
+    if as_json:
+        print_json(found.figures())
+        return
+    print_table(label_rows(found.counts))
+    print(
+        f"{found.sentences:,} sentences, {found.propositions:,} propositions, "
+        f"{found.perfect:.2f} % of them perfect; V is not counted in overall"
+    )
 
 
 @score.command()

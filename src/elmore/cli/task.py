@@ -31,6 +31,7 @@ TRAINED = {
     "sst": "Sentiment trees, their roots.",
     "entailment": "Sentence pairs, TSV or JSON lines.",
     "qa": "Questions on paragraphs, SQuAD 1.1.",
+    "srl": "Semantic roles, JSON lines or CoNLL columns.",
     "coref": "Clusters of mentions, CoNLL-2012 columns or JSON lines.",
 }
 
@@ -118,18 +119,25 @@ def predict(
     input: Annotated[Path, typer.Argument(help="Examples without labels.")],
     model: Model,
     output: Annotated[Path | None, typer.Option(help="JSON lines; default: stdout.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also a page with colors and brackets (srl).")
+    ] = None,
     encoder: Moved = None,
     cache: Cache = None,
     quiet: Quiet = False,
 ) -> None:
     """Predict for new text with a trained model: one JSON object per line."""
-    from elmore.files.atomic import atomic_file
+    from elmore.files.atomic import atomic_file, write_text
+    from elmore.tasks.prediction_page import drawing_of
 
     found = opened(name, model, encoder, cache)
+    drawing = None if html is None else drawing_of(found.task)
     corpus = found.task.read_plain(input)
     tell_notes([(input, (*corpus.notes, *found.cut_words(corpus.examples)))], quiet)
     with counting_bar(quiet) as watch:
         predictions = found.predict(corpus.examples, watch)
+    if html is not None and drawing is not None:
+        write_text(html, drawing(corpus.examples, predictions))
     pairs = zip(corpus.examples, predictions, strict=True)
     lines = (json.dumps(found.task.shown(*pair), ensure_ascii=False) for pair in pairs)
     if output is None or str(output) == STDOUT:

@@ -22,8 +22,7 @@ class CRF(nn.Module):
         the start of a sentence, the last column its end."""
         super().__init__()
         self.n_labels = len(allowed) - 1
-        barrier = torch.zeros(allowed.shape).masked_fill_(~allowed, FORBIDDEN)
-        self.register_buffer("barrier", barrier, persistent=False)
+        self.register_buffer("barrier", barrier_of(allowed), persistent=False)
         self.transitions = nn.Parameter(torch.empty(allowed.shape).uniform_(-0.1, 0.1))
 
     def forward(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -35,25 +34,34 @@ class CRF(nn.Module):
     @torch.no_grad()
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """The best labels of each sentence (Viterbi)."""
-        if not scores.shape[1]:
-            return [[] for _ in scores]
-        pairs = self.transitions + self.barrier
-        inner, end = pairs[:-1, :-1], pairs[:-1, -1]
-        best = scores[:, 0] + pairs[-1, :-1]  # (B, K)
-        back = []  # for each word but the first, where its best path comes from: (B, K)
-        for t in range(1, scores.shape[1]):
-            value, source = (best.unsqueeze(2) + inner).max(dim=1)  # (B, K)
-            live = mask[:, t, None]
-            best = torch.where(live, value + scores[:, t], best)
-            back.append(
-                torch.where(live, source, torch.arange(self.n_labels, device=scores.device))
-            )
-        last = (best + end).argmax(dim=1, keepdim=True)  # (B, 1)
-        path = [last]
-        for source in reversed(back):
-            path.append(source.gather(1, path[-1]))
-        rows = torch.cat(path[::-1], dim=1).tolist()  # (B, T)
-        return [row[:n] for row, n in zip(rows, mask.sum(dim=1).tolist(), strict=True)]
+        return best_paths(scores, self.transitions + self.barrier, mask)
+
+
+def barrier_of(allowed: Tensor) -> Tensor:
+    """0 where row may be followed by column, and FORBIDDEN elsewhere."""
+    return torch.zeros(allowed.shape).masked_fill_(~allowed, FORBIDDEN)
+
+
+def best_paths(scores: Tensor, pairs: Tensor, mask: Tensor) -> list[list[int]]:
+    """Viterbi: the labels of each sentence with the highest sum of scores (B, T, K) and of those of
+    neighbors, pairs (K + 1, K + 1); the last row is the start of a sentence, the last column its
+    end. mask (B, T)."""
+    if not scores.shape[1]:
+        return [[] for _ in scores]
+    inner, end = pairs[:-1, :-1], pairs[:-1, -1]
+    best = scores[:, 0] + pairs[-1, :-1]  # (B, K)
+    back = []  # for each word but the first, where its best path comes from: (B, K)
+    for t in range(1, scores.shape[1]):
+        value, source = (best.unsqueeze(2) + inner).max(dim=1)  # (B, K)
+        live = mask[:, t, None]
+        best = torch.where(live, value + scores[:, t], best)
+        back.append(torch.where(live, source, torch.arange(len(end), device=scores.device)))
+    last = (best + end).argmax(dim=1, keepdim=True)  # (B, 1)
+    path = [last]
+    for source in reversed(back):
+        path.append(source.gather(1, path[-1]))
+    rows = torch.cat(path[::-1], dim=1).tolist()  # (B, T)
+    return [row[:n] for row, n in zip(rows, mask.sum(dim=1).tolist(), strict=True)]
 
 
 def _path_score(scores: Tensor, pairs: Tensor, labels: Tensor, mask: Tensor) -> Tensor:

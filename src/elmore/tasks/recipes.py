@@ -15,10 +15,11 @@ from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
 from elmore.tasks.question_answering import QuestionAnswering
+from elmore.tasks.semantic_roles import SemanticRoles
 from elmore.tasks.tagging import ConlluLayout, Tagging
 
 AnyTask = Annotated[
-    Tagging | Classification | Entailment | QuestionAnswering | Coreference,
+    Tagging | Classification | Entailment | QuestionAnswering | SemanticRoles | Coreference,
     Field(discriminator="kind"),
 ]
 
@@ -105,14 +106,18 @@ def qa() -> FitConfig:
     return FitConfig(task=QuestionAnswering(), encoder=EncoderConfig(join="both"))
 
 
+def srl() -> FitConfig:
+    """Semantic roles: alternating highway LSTM layers, at a size for a CPU."""
+    return FitConfig(task=SemanticRoles(), batch=25, clip=1.0)
+
+
 def coref() -> FitConfig:
     """Clusters of mentions, by end-to-end span ranking; one part of a document per step."""
     return FitConfig(task=Coreference(), batch=1)
 
 
-RECIPES: dict[str, Callable[[], FitConfig]] = {
-    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa, coref)
-}
+_ALL = (ner, chunking, taglm, pos, sst, entailment, qa, srl, coref)
+RECIPES: dict[str, Callable[[], FitConfig]] = {recipe.__name__: recipe for recipe in _ALL}
 
 
 def find_task(name: str) -> FitConfig:

@@ -16,6 +16,7 @@ from elmore.tasks.entailment import Entailment
 from elmore.tasks.linear_heads import LabelHead, SpanHead, TagHead
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.recipes import FitConfig
+from elmore.tasks.semantic_roles import SemanticRoles
 from elmore.tasks.tagging import Tagging
 from elmore.tasks.task import Corpus, Head, Labels, Score, Task
 from elmore.text.reader import Pair
@@ -93,6 +94,11 @@ def task_of(config: FitConfig) -> Task[Any, Any, Any]:
         case QuestionAnswering(max_answer_words=most) as task:
             question_first = lambda e: Pair(e.words, e.paragraph.words)  # noqa: E731
             return TunedTask(task, question_first, lambda _, dims: SpanHead(dims, most))
+        case SemanticRoles():
+            raise ConfigError(
+                f"encoder {config.encoder.source!r}: roles have no linear head for a fine-tuned "
+                "BERT; use it frozen, or leave out 'bert:' to tune it below the task's own model."
+            )
 
 
 def default_rate(dim: int) -> float:
