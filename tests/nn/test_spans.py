@@ -16,7 +16,7 @@ LENGTHS = [3, 1, 4]
 
 def tiny_spans(max_width: int = 3) -> Spans:
     torch.manual_seed(1)
-    return Spans(5, 4, max_width=max_width, feature_dim=2, hidden=6, dropout=0.3).double().eval()
+    return Spans(5, 4, max_width, feature_dim=2, hidden=6, dropout=0.3).double().eval()
 
 
 def tiny_antecedents(**changes: object) -> Antecedents:
@@ -129,13 +129,12 @@ def test_pruning_is_greedy_and_never_crosses(seed: int):
     n = 8
     spans = [(a, b) for a in range(n) for b in range(a, n)]
     scores = rng.integers(0, 12, size=len(spans)).astype(np.float64)  # many are equal
-    first, last = np.array(spans).T
     for most in (1, 3, 7, 100):
         expected: list[tuple[int, int]] = []
         for i in sorted(range(len(spans)), key=lambda i: -scores[i]):
             if len(expected) < most and not any(crosses(spans[i], kept) for kept in expected):
                 expected.append(spans[i])
-        found = [spans[i] for i in keep_best(first, last, scores, most)]
+        found = [spans[i] for i in keep_best(np.array(spans).T, scores, most)]
         assert found == sorted(expected)
 
 

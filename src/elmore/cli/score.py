@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from elmore.tasks.scorers.counts import LabelCounts
+    from elmore.tasks.scorers.gap import GapScore
 
 score = typer.Typer(
     help="Predictions in files: entities, roles, answers, clusters.", rich_markup_mode=None
@@ -124,6 +125,36 @@ def coref(
         return
     rows = [[name, *figures[name].as_printed()] for name in asked]
     print_table([["", "recall", "precision", "f1"], *rows])
+
+
+@score.command()
+def gap(
+    gold: Annotated[Path, typer.Argument(help="GAP's TSV; .gz, .xz, .zst too.")],
+    predicted: Annotated[Path, typer.Argument(help="Lines of id, A and B: TRUE or FALSE, TSV.")],
+    as_json: Json = False,
+) -> None:
+    """Pronouns and names: figures of GAP's scorer."""
+    from elmore.tasks.readers.gap import read_gap, read_gap_answers
+    from elmore.tasks.scorers.gap import score_gap
+
+    right = {text.id: text.gold for text in read_gap(gold)}
+    found = score_gap(right, read_gap_answers(predicted))
+    missing = f"{found.missing:,} texts have no answer: each counts as two missed names"
+    tell([missing] if found.missing else [])
+    if as_json:
+        figures = {name: counts.figures() for name, counts in found.by_gender().items()}
+        print_json({**figures, "bias": found.bias})
+        return
+    print_gap(found)
+
+
+def print_gap(found: "GapScore") -> None:
+    rows = [
+        [name, *(f"{value:.2f}" for value in (counts.recall, counts.precision, counts.f1))]
+        for name, counts in found.by_gender().items()
+    ]
+    print_table([["", "recall", "precision", "f1"], *rows])
+    print(f"bias {found.bias:.2f} (F1 of feminine pronouns / F1 of masculine ones)")
 
 
 # Shared by the scorers ----------------------------------------------------------------------------

@@ -24,11 +24,11 @@ class Antecedents(nn.Module):
     def __init__(
         self,
         span_dim: int,
-        *,
-        pair_dim: int | None,
         feature_dim: int,
         hidden: int,
         dropout: float,
+        *,
+        pair_dim: int | None,
         most: int,
         rounds: int,
         chunk: int,

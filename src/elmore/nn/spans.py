@@ -60,7 +60,6 @@ class Spans(nn.Module):
         self,
         input_dim: int,
         state_dim: int,
-        *,
         max_width: int,
         feature_dim: int,
         hidden: int,
@@ -105,7 +104,8 @@ class Spans(nn.Module):
         logits = self.attend(text.states).squeeze(1)  # (n,)
         top = torch.stack([part.detach().max() for part in logits.split(list(text.lengths))])
         counts = torch.tensor(text.lengths, device=logits.device)
-        return (logits - top.repeat_interleave(counts)).clamp(min=_LOWEST).exp()
+        weights: Tensor = (logits - top.repeat_interleave(counts)).clamp(min=_LOWEST).exp()
+        return weights
 
     def forward(self, text: TextStates, first: Tensor, last: Tensor) -> Tensor:
         """The vectors (K, G) of some spans."""
@@ -126,11 +126,10 @@ def last_words(lengths: Sequence[int], device: torch.device) -> Tensor:
     return (counts.cumsum(0) - 1).repeat_interleave(counts)  # (n,)
 
 
-def keep_best(
-    first: NDArray[np.int64], last: NDArray[np.int64], scores: NDArray[np.floating], most: int
-) -> list[int]:
-    """Indexes of the best spans, no two of which cross: taken greedily from the highest score on
-    (of equal ones the earlier in the list), and given in the order of the text."""
+def keep_best(spans: NDArray[np.int64], scores: NDArray[np.floating], most: int) -> list[int]:
+    """Indexes of the best of some spans (2, S), no two of which cross. They are taken greedily from
+    the highest score on (of equal ones the earlier), and given in the order of the text."""
+    first, last = spans
     latest: dict[int, int] = {}  # the last word of the longest kept span that begins here
     earliest: dict[int, int] = {}  # the first word of the longest kept span that ends here
     kept: list[int] = []

@@ -60,20 +60,16 @@ class CorefHead(Head[Document, Clusters]):
         self.config = config
         self.dropout = SentenceDropout(config.dropout)
         self.read = BiRNN(dims.vectors, config.hidden)
-        shared = {
-            "feature_dim": config.features,
-            "hidden": config.score_hidden,
-            "dropout": config.score_dropout,
-        }
+        sizes = config.features, config.score_hidden, config.score_dropout
         states = self.read.dim + dims.late
-        self.spans = Spans(dims.vectors, states, max_width=config.max_width, **shared)
+        self.spans = Spans(dims.vectors, states, config.max_width, *sizes)
         self.antecedents = Antecedents(
             self.spans.dim,
+            *sizes,
             pair_dim=config.pair_dim,
             most=config.antecedents,
             rounds=config.rounds,
             chunk=config.chunk,
-            **shared,
         )
 
     def loss(self, encoded: Batches, places: Places, examples: Sequence[Document]) -> Tensor:
@@ -130,15 +126,16 @@ class CorefHead(Head[Document, Clusters]):
         mention = found.scores[kept].tolist()
         spans = list(zip(found.first[kept].tolist(), found.last[kept].tolist(), strict=True))
         best = with_none(scores).argmax(dim=1).tolist()  # 0 is none
-        chosen = [others[i, j - 1].item() if j else None for i, j in enumerate(best)]
+        named = others.tolist()
+        chosen = [named[i][j - 1] if j else None for i, j in enumerate(best)]
         return linked(spans, chosen, mention, self.config.threshold)
 
     def _link(
         self, text: TextStates, found: Candidates, document: Document
     ) -> tuple[list[int], Tensor, Tensor]:
-        arrays = (x.detach().cpu().numpy() for x in (found.first, found.last, found.scores))
+        ends, scores = torch.stack([found.first, found.last]), found.scores.detach()
         most = max(1, int(self.config.ratio * len(text.states)))
-        kept = keep_best(*arrays, most)
+        kept = keep_best(ends.cpu().numpy(), scores.cpu().numpy(), most)
         first, last = found.first[kept], found.last[kept]
         vectors = self.spans(text, first, last)
         match = matches(document.words, first.tolist(), last.tolist()).to(vectors.device)

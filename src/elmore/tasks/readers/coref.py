@@ -95,51 +95,59 @@ class _Marks:
                 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Columns:
-    """A document as its columns have it."""
+    """A document as its columns have it, while it is read and after."""
 
     name: str
     where: str
-    sentences: list[list[list[str]]]
-    clusters: list[list[tuple[Mention, str]]]
+    sentences: list[list[list[str]]] = field(default_factory=lambda: [[]])
+    marks: _Marks = field(default_factory=_Marks)
+    n_words: int = 0
+    width: int = 0
+
+    def word(self, line: str, where: str) -> None:
+        fields = _fields(line, self.width, where)
+        self.width = len(fields)
+        self.marks.read(fields[-1].strip(), self.n_words, where)
+        self.sentences[-1].append(fields)
+        self.n_words += 1
+
+    def end_sentence(self) -> None:
+        if self.sentences[-1]:
+            self.sentences.append([])
+
+    def ended(self) -> "_Columns":
+        self.marks.check_closed()
+        self.sentences = [sentence for sentence in self.sentences if sentence]
+        return self
 
 
 def _documents(path: Path) -> Iterator[_Columns]:
     current: _Columns | None = None
     names: set[str] = set()
-    marks, sentence, n, width = _Marks(), [], 0, 0
     for number, line in enumerate(task_lines(path), start=1):
         where = f"{path}, line {number}"
         if (begin := _BEGIN.match(line)) is not None:
-            name = begin[1].strip()
             if current is not None:
                 raise InputError(f"{where}: a document begins inside another; expected its #end.")
-            if name in names:
-                raise InputError(f"{where}: the document {name!r} occurs twice; rename one.")
-            names.add(name)
-            current = _Columns(name, where, [], [])
-            marks, sentence, n, width = _Marks(), [], 0, 0
-        elif current is None and line.strip():
-            raise InputError(
-                f"{where}: {line[:40]!r} outside of a document; expected '#begin document (NAME); "
-                "part 000' before it."
-            )
-        elif current is not None and (_END.match(line) or not line.strip()):
-            if sentence:
-                current.sentences.append(sentence)
-                sentence = []
+            current = _Columns(begin[1].strip(), where)
+            if current.name in names:
+                raise InputError(f"{where}: the document {current.name!r} occurs twice; rename it.")
+            names.add(current.name)
+        elif current is None:
             if line.strip():
-                marks.check_closed()
-                current.clusters.extend(marks.clusters.values())
-                yield current
-                current = None
-        elif current is not None:
-            fields = _fields(line, width, where)
-            width = width or len(fields)
-            marks.read(fields[-1].strip(), n, where)
-            sentence.append(fields)
-            n += 1
+                raise InputError(
+                    f"{where}: {line[:40]!r} outside of a document; expected '#begin document "
+                    "(NAME); part 000' before it."
+                )
+        elif _END.match(line):
+            yield current.ended()
+            current = None
+        elif not line.strip():
+            current.end_sentence()
+        else:
+            current.word(line, where)
     if current is not None:
         raise InputError(f"{current.where}: the document has no '#end document'; is the file cut?")
     if not names:
@@ -165,7 +173,7 @@ def read_clusters(path: Path, *, response: bool = False) -> tuple[dict[str, Clus
     twice. Only a response may have these: the first one counts, as in `scorer.pl`."""
     found, repeated = {}, 0
     for document in _documents(path):
-        clusters, again = _first_ones(document.clusters)
+        clusters, again = _first_ones(document.marks.clusters.values())
         if again and not response:
             raise InputError(f"{again[0]}: the mention is given twice; remove one.")
         repeated += len(again)
@@ -178,7 +186,7 @@ def read_clusters(path: Path, *, response: bool = False) -> tuple[dict[str, Clus
     return found, repeated
 
 
-def _first_ones(clusters: list[list[tuple[Mention, str]]]) -> tuple[Clusters, list[str]]:
+def _first_ones(clusters: Iterable[list[tuple[Mention, str]]]) -> tuple[Clusters, list[str]]:
     """Every mention once, and the places of those given again."""
     seen: set[Mention] = set()
     again, kept = [], []
@@ -217,13 +225,12 @@ def _first_line(path: Path) -> str:
 
 def _from_columns(path: Path, labeled: bool) -> Iterator[Document]:
     for document in _documents(path):
-        width = len(document.sentences[0][0]) if document.sentences else _WORD + 2
-        if width < _WORD + 2:
+        if document.n_words and document.width < _WORD + 2:
             raise InputError(
-                f"{document.where}: {width} columns; expected the words in column {_WORD + 1} and "
-                "the clusters in the last one."
+                f"{document.where}: {document.width} columns; expected the words in column "
+                f"{_WORD + 1} and the clusters in the last one."
             )
-        clusters, again = _first_ones(document.clusters)
+        clusters, again = _first_ones(document.marks.clusters.values())
         if again and labeled:
             raise InputError(f"{again[0]}: the mention is given twice; remove one.")
         words = tuple(tuple(row[_WORD] for row in rows) for rows in document.sentences)
