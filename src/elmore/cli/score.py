@@ -12,8 +12,11 @@ import typer
 
 if TYPE_CHECKING:
     from elmore.tasks.scorers.counts import LabelCounts
+    from elmore.tasks.scorers.gap import GapScore
 
-score = typer.Typer(help="Predictions in files: entities, roles, answers.", rich_markup_mode=None)
+score = typer.Typer(
+    help="Predictions in files: entities, roles, answers, clusters.", rich_markup_mode=None
+)
 
 Gold = Annotated[Path, typer.Argument(help="The right answers; .gz, .xz, .zst too.")]
 Predicted = Annotated[Path, typer.Argument(help="The predictions, in the same layout.")]
@@ -87,6 +90,71 @@ def squad(
         print_json(named)
         return
     print_table([["", *named], ["", *(f"{value:.2f}" for value in named.values())]])
+
+
+@score.command()
+def coref(
+    key: Annotated[Path, typer.Argument(help="CoNLL-2012 columns, the clusters in the last one.")],
+    response: Annotated[Path, typer.Argument(help="The same documents with predicted clusters.")],
+    metric: Annotated[
+        str, typer.Option(help="all, or one of muc, bcub, ceafm, ceafe, blanc, lea.")
+    ] = "all",
+    as_json: Json = False,
+) -> None:
+    """Clusters of mentions: figures of scorer.pl 8.01, and LEA."""
+    from elmore.errors import ConfigError
+    from elmore.tasks.readers.coref import read_clusters
+    from elmore.tasks.scorers.coref import CONLL, METRICS, score_documents
+
+    asked = (*METRICS, CONLL) if metric == "all" else (metric,)
+    if not {*asked} <= {*METRICS, CONLL}:
+        raise ConfigError(f"--metric {metric}: expected all, or one of {', '.join(METRICS)}.")
+    clusters, _ = read_clusters(key)
+    found, repeated = read_clusters(response, response=True)
+    absent = len(clusters.keys() - found.keys())
+    ignored = len(found.keys() - clusters.keys())
+    counts = {
+        "mentions of the response are given twice: the first one counts": repeated,
+        "documents are not in the response: all their mentions are missed": absent,
+        "documents of the response are not in the key: they are ignored": ignored,
+    }
+    tell(f"{n:,} {text}" for text, n in counts.items() if n)
+    figures = score_documents(clusters, found).figures()
+    if as_json:
+        print_json({name: figures[name].percent() for name in asked})
+        return
+    rows = [[name, *figures[name].as_printed()] for name in asked]
+    print_table([["", "recall", "precision", "f1"], *rows])
+
+
+@score.command()
+def gap(
+    gold: Annotated[Path, typer.Argument(help="GAP's TSV; .gz, .xz, .zst too.")],
+    predicted: Annotated[Path, typer.Argument(help="Lines of id, A and B: TRUE or FALSE, TSV.")],
+    as_json: Json = False,
+) -> None:
+    """Pronouns and names: figures of GAP's scorer."""
+    from elmore.tasks.readers.gap import read_gap, read_gap_answers
+    from elmore.tasks.scorers.gap import score_gap
+
+    right = {text.id: text.gold for text in read_gap(gold)}
+    found = score_gap(right, read_gap_answers(predicted))
+    missing = f"{found.missing:,} texts have no answer: each counts as two missed names"
+    tell([missing] if found.missing else [])
+    if as_json:
+        figures = {name: counts.figures() for name, counts in found.by_gender().items()}
+        print_json({**figures, "bias": found.bias})
+        return
+    print_gap(found)
+
+
+def print_gap(found: "GapScore") -> None:
+    rows = [
+        [name, *(f"{value:.2f}" for value in (counts.recall, counts.precision, counts.f1))]
+        for name, counts in found.by_gender().items()
+    ]
+    print_table([["", "recall", "precision", "f1"], *rows])
+    print(f"bias {found.bias:.2f} (F1 of feminine pronouns / F1 of masculine ones)")
 
 
 # Shared by the scorers ----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import typer
 
 from elmore.cli.options import Cache, Dev, Epochs, FineTune, Quiet, Resume, Settings, Train
 from elmore.cli.progress import Bar, counting_bar
+from elmore.cli.task_gap import gap
 from elmore.cli.task_senses import probes, wic, wsd
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ TRAINED = {
     "entailment": "Sentence pairs, TSV or JSON lines.",
     "qa": "Questions on paragraphs, SQuAD 1.1.",
     "srl": "Semantic roles, JSON lines or CoNLL columns.",
+    "coref": "Clusters of mentions, CoNLL-2012 columns or JSON lines.",
 }
 
 task = typer.Typer(help="Tagging, sentiment, entailment, questions, senses.", rich_markup_mode=None)
@@ -108,7 +110,7 @@ def evaluate_trained(
 
 for _name, _help in TRAINED.items():
     _evaluate.command(_name, help=_help)(evaluate_trained)
-for _command in (wsd, wic, probes):
+for _command in (gap, wsd, wic, probes):
     _evaluate.command()(_command)
 
 
@@ -119,7 +121,7 @@ def predict(
     model: Model,
     output: Annotated[Path | None, typer.Option(help="JSON lines; default: stdout.")] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Also a page with colors and brackets (srl).")
+        Path | None, typer.Option(help="Also a page with colors and brackets (srl, coref).")
     ] = None,
     encoder: Moved = None,
     cache: Cache = None,

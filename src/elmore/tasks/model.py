@@ -22,7 +22,7 @@ from elmore.tasks.saved import (
     read_shapes,
     read_tensors,
 )
-from elmore.tasks.task import Head, Score, State, Task, all_inputs
+from elmore.tasks.task import Divided, Head, Score, State, Task, all_inputs
 from elmore.tasks.tuning import task_of
 from elmore.uses.use_vectors import unwatched
 
@@ -80,6 +80,22 @@ class TaskModel(nn.Module):
 
     def predict(self, examples: Sequence[Any], watch: ExampleWatch = unwatched) -> list[Any]:
         """In the order of the examples, whatever batches they are computed in."""
+        if isinstance(self.task, Divided):
+            return self._predict_parts(self.task, examples, watch)
+        return self._predict(examples, watch)
+
+    def _predict_parts(
+        self, task: Divided[Any, Any], examples: Sequence[Any], watch: ExampleWatch
+    ) -> list[Any]:
+        """Part by part, so that memory does not grow with the number or the length of examples."""
+        found = []
+        for example in examples:
+            parts = [self._predict([part], unwatched)[0] for part in task.parts(example)]
+            found.append(task.whole(example, parts))
+            watch(len(found), len(examples))
+        return found
+
+    def _predict(self, examples: Sequence[Any], watch: ExampleWatch) -> list[Any]:
         lengths = [self.length(example) for example in examples]
         predictions: list[Any] = [None] * len(examples)
         done = 0

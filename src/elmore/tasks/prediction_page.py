@@ -7,8 +7,11 @@ from html import escape
 from typing import Any
 
 from elmore.errors import ConfigError
+from elmore.tasks.cluster_page import LEGEND, cluster_card
+from elmore.tasks.coreference import Coreference
 from elmore.tasks.html_page import html_page, theme
 from elmore.tasks.propositions import CONTINUES, PREDICATE, Proposition, RoleSentence
+from elmore.tasks.readers.coref import Clusters, Document
 from elmore.tasks.semantic_roles import FoundRoles, SemanticRoles
 from elmore.tasks.task import Task, Words
 
@@ -34,7 +37,9 @@ def drawing_of(task: Task[Any, Any, Any]) -> Drawing:
     match task:
         case SemanticRoles():
             return role_page
-    raise ConfigError(f"No page is drawn of {task.kind}; expected a model of srl.")
+        case Coreference():
+            return clusters_page
+    raise ConfigError(f"No page is drawn of {task.kind}; expected a model of srl or coref.")
 
 
 def role_page(examples: Sequence[RoleSentence], predictions: Sequence[FoundRoles]) -> str:
@@ -42,6 +47,11 @@ def role_page(examples: Sequence[RoleSentence], predictions: Sequence[FoundRoles
     roles = [p.kind for f in predictions for q in f.propositions for p in q.pieces]
     cards = (role_card(example.words, found) for example, found in pairs)
     return page("Semantic roles", _legend(roles), cards)
+
+
+def clusters_page(examples: Sequence[Document], predictions: Sequence[Clusters]) -> str:
+    cards = (cluster_card(*pair) for pair in zip(examples, predictions, strict=True))
+    return page("Clusters of mentions", LEGEND, cards)
 
 
 def page(title: str, legend: str, cards: Iterable[str]) -> str:
@@ -121,8 +131,10 @@ padding:.7rem 1rem;margin:0 0 .9rem;overflow-wrap:anywhere}
 p{margin:.25rem 0;padding-left:7.5rem;text-indent:-7.5rem}
 p>strong{display:inline-block;width:7.5rem;padding-right:.6rem;text-indent:0;color:var(--muted);
 font-size:.85rem;font-weight:600;overflow:hidden;text-overflow:ellipsis;vertical-align:bottom}
-p.none{padding-left:0;text-indent:0;color:var(--muted)}
-.mark{color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
+p.none,p.text{padding-left:0;text-indent:0}
+p.none{color:var(--muted)}
+h2{font-size:1rem;line-height:1.4;margin:.2rem 0}p.text{margin-bottom:.8rem}
+.mark{--own:var(--ink);color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
 border-radius:4px;padding:.12rem .1rem;box-decoration-break:clone;
 -webkit-box-decoration-break:clone}
 .mark::before{content:"["}.mark::after{content:"]"}

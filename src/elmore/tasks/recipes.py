@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from elmore.config import Frozen
 from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
+from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
 from elmore.tasks.question_answering import QuestionAnswering
@@ -18,7 +19,7 @@ from elmore.tasks.semantic_roles import SemanticRoles
 from elmore.tasks.tagging import ConlluLayout, Tagging
 
 AnyTask = Annotated[
-    Tagging | Classification | Entailment | QuestionAnswering | SemanticRoles,
+    Tagging | Classification | Entailment | QuestionAnswering | SemanticRoles | Coreference,
     Field(discriminator="kind"),
 ]
 
@@ -110,9 +111,13 @@ def srl() -> FitConfig:
     return FitConfig(task=SemanticRoles(), batch=25, clip=1.0)
 
 
-RECIPES: dict[str, Callable[[], FitConfig]] = {
-    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa, srl)
-}
+def coref() -> FitConfig:
+    """Clusters of mentions, by end-to-end span ranking; one part of a document per step."""
+    return FitConfig(task=Coreference(), batch=1)
+
+
+_ALL = (ner, chunking, taglm, pos, sst, entailment, qa, srl, coref)
+RECIPES: dict[str, Callable[[], FitConfig]] = {recipe.__name__: recipe for recipe in _ALL}
 
 
 def find_task(name: str) -> FitConfig:

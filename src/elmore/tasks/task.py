@@ -5,7 +5,7 @@ vectors. `fit` and `TaskModel` use nothing more than what is here.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -98,6 +98,16 @@ class Task(Protocol[E, P, S]):
 
     def shown(self, example: E, prediction: P) -> dict[str, Any]:
         """A prediction as one JSON object, with the words it is about."""
+
+
+@runtime_checkable
+class Divided(Protocol[E, P]):
+    """A task whose examples may be too long to be predicted at once: one part after another."""
+
+    def parts(self, example: E) -> Sequence[E]: ...
+
+    def whole(self, example: E, predictions: Sequence[P]) -> P:
+        """From the predictions for its parts, in their order."""
 
 
 def all_inputs(task: Task[Any, Any, Any], examples: Iterable[Any]) -> list[Input]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
+from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.encoder import Encoder
 from elmore.tasks.entailment import Entailment
@@ -85,6 +86,11 @@ def task_of(config: FitConfig) -> Task[Any, Any, Any]:
             return TunedTask(task, lambda e: e.words, labels)
         case Entailment() as task:
             return TunedTask(task, lambda e: Pair(e.premise, e.hypothesis), labels)
+        case Coreference():
+            raise ConfigError(
+                f"encoder {config.encoder.source!r}: coreference has no linear layer for a BERT; "
+                "to train a BERT below the task's own model, leave out 'bert:'."
+            )
         case QuestionAnswering(max_answer_words=most) as task:
             question_first = lambda e: Pair(e.words, e.paragraph.words)  # noqa: E731
             return TunedTask(task, question_first, lambda _, dims: SpanHead(dims, most))
