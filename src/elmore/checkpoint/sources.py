@@ -5,7 +5,7 @@ The layouts are a list tried in order; when none fits, the error says what was l
 import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
+from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
@@ -33,6 +34,8 @@ from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
 
+WITH_LENS: tuple[Format, ...] = ("native", "bert")
+"""Folders that can have one beside the weights; any model can be converted to one of these."""
 _HDF5_ENDINGS = (".hdf5", ".h5")
 _SOFTMAX_MARK = "softmax"  # in the names of published softmax files
 
@@ -100,7 +103,15 @@ def open_source(source: str | Path, options: str | Path | None = None) -> Iterat
 def read_source(
     found: Source, *, heads: bool = False, words: WordOptions = AS_THE_FILES_SAY
 ) -> Checkpoint:
-    """Read what `open_source` has found."""
+    """Read what `open_source` has found, with its lens if there is one."""
+    checkpoint = _read(found, heads, words)
+    if found.format not in WITH_LENS:
+        return checkpoint
+    model = checkpoint.model
+    return replace(checkpoint, lens=read_lens(found.path, model.n_layers, model.dim))
+
+
+def _read(found: Source, heads: bool, words: WordOptions) -> Checkpoint:
     if found.format == "bert":
         return read_bert(found.path, heads=heads, words=words)
     if found.format == "bert-tf":
