@@ -19,6 +19,7 @@ from elmore.models.lens import MEANING, Lens
 FILE = Path("heads") / f"{MEANING}.safetensors"
 _FLOATS = ("F32", "F16")
 _MOST_LAYERS = 1_000
+_ABOUT = "lens"  # one name for all metadata: safetensors writes several in no fixed order
 
 
 def read_lens(folder: Path, n_layers: int, dim: int) -> Lens | None:
@@ -50,17 +51,17 @@ def read_lens(folder: Path, n_layers: int, dim: int) -> Lens | None:
 
 def _metadata(found: dict[str, str], path: Path) -> tuple[tuple[int, ...], str]:
     try:
-        numbers = json.loads(found["layers"])
-        if not isinstance(numbers, list) or len(numbers) > _MOST_LAYERS:
+        read = json.loads(found[_ABOUT])
+        numbers, about = read["layers"], read["about"]
+        fits = isinstance(numbers, list) and len(numbers) <= _MOST_LAYERS and isinstance(about, str)
+        if not fits or not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError
-    except (KeyError, ValueError, RecursionError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         raise FormatError(
-            f"{path}: does not say which layers it maps; expected the metadata 'layers', such as "
-            "[2]."
+            f"{path}: does not say which layers it maps; expected the metadata '{_ABOUT}' with "
+            '"layers", such as [2], and "about".'
         ) from None
-    return tuple(numbers), found.get("about", "")
+    return tuple(numbers), about
 
 
 def write_lens(lens: Lens, folder: Path, *, half: bool = False) -> None:
@@ -72,8 +73,9 @@ def write_lens(lens: Lens, folder: Path, *, half: bool = False) -> None:
         name: torch.from_numpy(np.ascontiguousarray(array)).to(kind)
         for name, array in (("weight", lens.weight), ("bias", lens.bias))
     }
+    about = {"layers": lens.layers, "about": lens.about}
     with atomic_file(path) as beside:
         try:
-            save_file(tensors, beside, {"layers": json.dumps(lens.layers), "about": lens.about})
+            save_file(tensors, beside, {_ABOUT: json.dumps(about, ensure_ascii=False)})
         except SafetensorError as error:
             raise OSError(str(error)) from None

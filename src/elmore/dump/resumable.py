@@ -3,6 +3,7 @@ parts is written; at the end they become one file. A resumed run continues after
 the text, the model and the settings are the same.
 """
 
+import hashlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -47,7 +48,8 @@ class RunSettings(Frozen):
     def of(cls, embedder: Embedder, config: DumpConfig) -> "RunSettings":
         seen = embedder.fingerprint
         if config.layers == MEANING:
-            seen += f" {need_lens(embedder.lens).digest}"
+            both = f"{seen} {need_lens(embedder.lens).digest}"
+            seen = hashlib.sha256(both.encode()).hexdigest()
         return cls(
             fingerprint=seen,
             precision=embedder.precision,

@@ -71,7 +71,8 @@ class LensObjective:
         self._numbers, self._config = list(numbers), config
         self._batches = batches(sentences, config.batch_words)
         self._next = 0
-        self.module = self._start(sentences)
+        self.map = self._start(sentences)
+        self.module: nn.Module = self.map
 
     @property
     def n_batches(self) -> int:
@@ -97,8 +98,8 @@ class LensObjective:
         return np.concatenate(parts).astype(np.float32, copy=False)
 
     def groups(self) -> list[Group]:
-        outputs = [self.module.nearby.outputs]
-        return [Group([self.module.weight, self.module.bias]), Group(outputs, by_rows=True)]
+        outputs = [self.map.nearby.outputs]
+        return [Group([self.map.weight, self.map.bias]), Group(outputs, by_rows=True)]
 
     def begin(self, step: int, done: float) -> None:
         """Nothing to seed: the module draws no random numbers."""
@@ -110,7 +111,7 @@ class LensObjective:
         samples = self._known.draw(self._config.samples, rng)
         layers = torch.from_numpy(self._vectors(sentences)[pairs.uses])  # (M, K·D)
         indexes = (torch.from_numpy(found) for found in (pairs.places, pairs.words, samples))
-        total = self.module.nearby(self.module(layers), *indexes)
+        total = self.map.nearby(self.map(layers), *indexes)
         return Loss(total, max(1, len(pairs.places)))
 
     def validate(self) -> dict[str, float]:

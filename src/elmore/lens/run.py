@@ -79,7 +79,8 @@ def learn_lens(
             )
         objective = LensObjective(embedder, sentences, known, numbers, config)
         steps = config.loop.model_copy(update={"steps": objective.n_batches, "minutes": None})
-        loop = Loop(objective, steps, RunFolder(folder, keep=1, report=report), World(alone=True))
+        recorder = RunFolder(folder, keep=1, report=report, board=False)
+        loop = Loop(objective, steps, recorder, World(alone=True))
         if done := checkpoints(folder):
             objective.load(done[-1])
             loop.resume()
@@ -87,7 +88,7 @@ def learn_lens(
         if progress.interrupted:
             return LensReport(None, target, progress, words)
         names = ", ".join(path.name for path in files[:3]) + (", …" if len(files) > 3 else "")
-        lens = objective.module.lens(numbers, f"learned from {words:,} words of {names}")
+        lens = objective.map.lens(numbers, f"learned from {words:,} words of {names}")
         if output is None:
             write_lens(lens, target.parents[1])
         else:

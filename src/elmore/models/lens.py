@@ -6,11 +6,12 @@ predicts the words around it (`elmore lens`). The layers themselves stay as they
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-MEANING = "meaning"
+MEANING: Final = "meaning"
 """What the vectors of a lens are called wherever a layer is chosen."""
 
 Vectors = NDArray[np.float32]

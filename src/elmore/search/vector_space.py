@@ -69,7 +69,7 @@ class VectorSpace:
                     f"with keep='{name}'."
                 )
             case given:
-                return self._given(given, np.count_nonzero(equal_mix(self.keep)))
+                return self._given(given, int(np.count_nonzero(equal_mix(self.keep))))
 
     def _given(self, layer: Sequence[float], n_layers: int) -> Vectors:
         """Weights of the kept layers; the vectors of a lens are not mixed."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from elmore.embedding import Layers, Meaning, Mix, ReadSentence, Vectors, need_lens
 from elmore.errors import ConfigError
-from elmore.models.lens import MEANING, Lens
+from elmore.models.lens import Lens
 from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
@@ -36,8 +36,8 @@ def choose(
         raise ConfigError(f"gamma is that of a mix, but the layer asked for is {layers!r}.")
     if layers == "mix":
         return Mix(weights=mix_weights(weights, n_layers), gamma=gamma)
-    if layers == MEANING:
-        return Meaning(lens=need_lens(lens, f"layers is '{MEANING}'").digest)
+    if layers == "meaning":
+        return Meaning(lens=need_lens(lens, "layers is 'meaning'").digest)
     if layers != "all" and layers >= n_layers:
         raise ConfigError(f"layer {layers} is asked for; the model has 0 to {n_layers - 1}.")
     return Layers(numbers=tuple(range(n_layers)) if layers == "all" else (layers,))
