@@ -30,11 +30,11 @@ class LensConfig(Frozen):
     """Words that are a larger share f of the text are passed over, all but √(frequent / f)."""
     min_count: int = Field(default=5, ge=1)
     """Rarer words are not predicted."""
-    batch_words: int = Field(default=2_048, ge=1)
+    batch_words: int = Field(default=1_024, ge=1)
     """Words of the text in a step."""
     reading: ReadingConfig = ReadingConfig()
     loop: LoopConfig = LoopConfig(
-        optimizer=AdamWConfig(lr=1e-3),
+        optimizer=AdamWConfig(lr=3e-3),
         schedule=LinearSchedule(warmup=0.0),
         clip=None,
         checkpoint_minutes=1.0,
