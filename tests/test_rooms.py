@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "elmore"
 ROOMS = [
     "errors", "html", "small_files", "config", "text", "files", "kernel_files", "nn", "models",
     "checkpoint", "engine", "embedding", "embedder", "predictor", "elmo", "uses", "dump", "store",
-    "train", "pretrain", "tasks", "search", "demo", "integrations", "serve", "cli", "__main__",
+    "train", "pretrain", "lens", "tasks", "search", "demo", "integrations", "serve", "cli",
+    "__main__",
 ]  # fmt: skip
 FLOOR = {room: floor for floor, room in enumerate(ROOMS)}
 

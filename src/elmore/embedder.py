@@ -30,6 +30,7 @@ from elmore.embedding import (
 )
 from elmore.engine.runner import Runner, check_precision, exactly, runner_for
 from elmore.errors import ConfigError, ElmoreWarning
+from elmore.models.lens import Lens
 from elmore.text.batching import windows
 from elmore.text.unreadable import find_unreadable
 
@@ -53,7 +54,7 @@ class LayerSource(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Equal only if the vectors are equal."""
+        """Equal only if the layers are equal."""
 
     @property
     def context_free(self) -> bool:
@@ -234,9 +235,14 @@ class Embedder(Streams):
     def context_free(self) -> bool:
         return self.model.context_free
 
+    @property
+    def lens(self) -> Lens | None:
+        """For meaning, if the model has one."""
+        return self.checkpoint.lens
+
     @cached_property
     def fingerprint(self) -> str:
-        """Of config, weights, words and precision: equal only if the vectors are equal."""
+        """Of config, weights, words and precision: equal only if the layers are equal."""
         return self.checkpoint.fingerprint(self.precision)
 
     def stateful(self) -> "StatefulRun":
@@ -261,7 +267,7 @@ class Embedder(Streams):
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
         words = [sentence.words for sentence in sentences]
         self.warn_if_unreadable(words)
-        return _embeddings(sentences, self.runner.embed(words, batch_words))
+        return _embeddings(sentences, self.runner.embed(words, batch_words), self.lens)
 
     def warn_if_unreadable(self, sentences: list[list[str]]) -> None:
         """Once, if the model knows nothing of many of these words."""
@@ -313,12 +319,19 @@ class StatefulRun:
         self._embedder.warn_if_unreadable(words)
         layers, after = self._runner.embed_on(words, self._state.rows(len(read)))
         self._state = self._state.with_first(after)
-        return _embeddings(read, layers)
+        return _embeddings(read, layers, self._embedder.lens)
 
 
-def _embeddings(sentences: list[ReadSentence], layers: list[NDArray[Any]]) -> list[Embedding]:
+def lens_of(source: LayerSource | None) -> Lens | None:
+    """The lens of a source; only models, and caches of all their layers, may have one."""
+    return getattr(source, "lens", None)
+
+
+def _embeddings(
+    sentences: list[ReadSentence], layers: list[NDArray[Any]], lens: Lens | None
+) -> list[Embedding]:
     return [
-        Embedding(s.words, vectors.astype(np.float32, copy=False), s.spans)
+        Embedding(s.words, vectors.astype(np.float32, copy=False), s.spans, lens)
         for s, vectors in zip(sentences, layers, strict=True)
     ]
 

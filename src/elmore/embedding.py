@@ -17,6 +17,7 @@ from pydantic import Field
 from elmore.config import Frozen
 from elmore.errors import ConfigError, InputError
 from elmore.html import heat_cell, html_cell, html_table
+from elmore.models.lens import MEANING, Lens
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.text.reader import Input, Pair
 from elmore.text.tokenize import tokenize
@@ -35,6 +36,13 @@ class Embedding:
     layers: Vectors  # (L, n, D)
     spans: list[Span] | None = None
     """Where each word stands in the text, when the sentence was given as a string."""
+    lens: Lens | None = None
+    """Of the model, if it has one."""
+
+    @property
+    def meaning(self) -> Vectors:
+        """The vectors of the lens, for comparing meanings; an error if the model has none."""
+        return need_lens(self.lens)(self.layers)  # (n, D)
 
     @property
     def top(self) -> Vectors:
@@ -167,7 +175,7 @@ class Layers(Frozen):
         """(K, D) of what is taken from a model whose vectors are `dim` long."""
         return len(self.numbers), dim
 
-    def select(self, layers: Vectors) -> Vectors:
+    def select(self, layers: Vectors, lens: Lens | None = None) -> Vectors:
         """(L, n, D) -> (K, n, D)."""
         return layers[list(self.numbers)]
 
@@ -183,7 +191,7 @@ class Average(Frozen):
     def shape(self, dim: int) -> tuple[int, int]:
         return 1, dim
 
-    def select(self, layers: Vectors) -> Vectors:
+    def select(self, layers: Vectors, lens: Lens | None = None) -> Vectors:
         """(L, n, D) -> (1, n, D)."""
         return np.asarray(layers.mean(axis=0, keepdims=True), np.float32)
 
@@ -202,7 +210,7 @@ class Mix(Frozen):
     def shape(self, dim: int) -> tuple[int, int]:
         return 1, dim
 
-    def select(self, layers: Vectors) -> Vectors:
+    def select(self, layers: Vectors, lens: Lens | None = None) -> Vectors:
         """(L, n, D) -> (1, n, D)."""
         weights = np.asarray(self.weights, np.float32) * np.float32(self.gamma)
         return np.asarray(np.tensordot(weights, layers, axes=1)[None], np.float32)
@@ -212,21 +220,78 @@ class Mix(Frozen):
         return f"a mix, weights {weights}, gamma {self.gamma:.3f}"
 
 
-LayerChoice = Annotated[Layers | Average | Mix, Field(discriminator="kind")]
+class Meaning(Frozen):
+    """The vectors of one lens."""
+
+    kind: Literal["meaning"] = "meaning"
+    lens: str
+    """Its digest: vectors of different lenses cannot be compared."""
+
+    def shape(self, dim: int) -> tuple[int, int]:
+        return 1, dim
+
+    def select(self, layers: Vectors, lens: Lens | None = None) -> Vectors:
+        """(L, n, D) -> (1, n, D)."""
+        return self.fitting(lens)(layers)[None]
+
+    def fitting(self, lens: Lens | None) -> Lens:
+        """The lens, or an error if it is another one."""
+        if need_lens(lens).digest != self.lens:
+            raise InputError(
+                f"These are vectors of the lens {self.lens[:12]}, but the model's is now "
+                f"{need_lens(lens).digest[:12]}; use the model with that lens, or make them again."
+            )
+        return need_lens(lens)
+
+    def described(self) -> str:
+        return f"the lens for meaning ({self.lens[:12]})"
+
+
+class LayersAndMeaning(Meaning):
+    """Layers as they are, and last the vectors of the lens."""
+
+    kind: Literal["layers+meaning"] = "layers+meaning"  # type: ignore[assignment]
+    numbers: tuple[int, ...] = Field(min_length=1)
+
+    def shape(self, dim: int) -> tuple[int, int]:
+        return len(self.numbers) + 1, dim
+
+    def select(self, layers: Vectors, lens: Lens | None = None) -> Vectors:
+        """(L, n, D) -> (K, n, D)."""
+        return np.concatenate([layers[list(self.numbers)], super().select(layers, lens)])
+
+    def described(self) -> str:
+        return f"layers {', '.join(map(str, self.numbers))} and {super().described()}"
+
+
+def need_lens(lens: Lens | None, option: str = MEANING) -> Lens:
+    """The lens, or an error that says how to get one."""
+    if lens is None:
+        raise ConfigError(
+            f"{option}: the model has no lens for meaning; `elmore lens MODEL CORPUS` learns one "
+            "in minutes."
+        )
+    return lens
+
+
+Choice = Layers | Average | Mix | Meaning | LayersAndMeaning
+LayerChoice = Annotated[Choice, Field(discriminator="kind")]
 LayersAsked = str | Sequence[int] | ScalarMix | Mix
-"""all, top, average, layer numbers such as 0,2, mix:0.2,0.5,0.3, or the same as objects."""
+"""all, top, average, meaning, numbers such as 0,2, mix:0.2,0.5,0.3, or the same as objects."""
 
 
 def is_layer_choice(text: str) -> bool:
-    """Whether this is a choice for some model: all, top, average, or numbers."""
-    return text in ("all", "top", "average") or _NUMBERS.fullmatch(text) is not None
+    """Whether this is a choice for some model: all, top, average, meaning, or numbers."""
+    return text in ("all", "top", "average", MEANING) or _NUMBERS.fullmatch(text) is not None
 
 
 def layer_choice(
-    asked: LayersAsked, n_layers: int, option: str = "layers"
-) -> Layers | Average | Mix:
+    asked: LayersAsked, n_layers: int, option: str = "layers", lens: Lens | None = None
+) -> Choice:
     """What is asked for, checked against the model; errors call it `option`."""
     match asked:
+        case "meaning":
+            return Meaning(lens=need_lens(lens, f"{option} is '{MEANING}'").digest)
         case "average":
             return Average()
         case "all" | "top":
@@ -246,7 +311,7 @@ def layer_choice(
     raise ConfigError(f"{option} is a {type(asked).__name__}; {_EXPECTED}")
 
 
-_EXPECTED = "expected all, top, average, numbers such as 0,2, or mix:0.2,0.5,0.3."
+_EXPECTED = "expected all, top, average, meaning, numbers such as 0,2, or mix:0.2,0.5,0.3."
 
 
 def _numbered(numbers: tuple[int, ...], n_layers: int, option: str) -> Layers:

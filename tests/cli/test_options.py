@@ -29,6 +29,10 @@ COMMANDS = {
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
         "--seeds --set --test --train"
     ),
+    "lens": (
+        "corpus source --as-is --errors --layers --lines --options --output --quiet --set "
+        "--tokenize --words" + PIECES
+    ),
     "index build": (
         "corpus --add --as-is --device --errors --force --keep --lines --model --options --output "
         "--precision --quiet --tokenize --uses --vectors --words" + PIECES

@@ -21,6 +21,7 @@ from elmore.checkpoint.bert_config import (
 )
 from elmore.checkpoint.bert_names import DECODERS, Family, hugging_face_names, plain_name
 from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix, build_model, empty_model
+from elmore.checkpoint.lens import write_lens
 from elmore.checkpoint.loose_json import read_json
 from elmore.checkpoint.native import CONFIG, MODEL, save_tensors
 from elmore.checkpoint.torch_file import TorchTensors
@@ -237,6 +238,8 @@ def write_bert_files(checkpoint: Checkpoint, folder: Path) -> None:
     save_tensors(_named(checkpoint), folder / MODEL)
     for name, content in checkpoint.need_reader().files().items():
         (folder / name).write_bytes(content)
+    if checkpoint.lens is not None:
+        write_lens(checkpoint.lens, folder)
 
 
 def _named(checkpoint: Checkpoint) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from elmore.config import Frozen
 from elmore.errors import FormatError
 from elmore.models.kinds import ModelConfig, build, identity
 from elmore.models.layers import LayerModel
+from elmore.models.lens import Lens
 from elmore.text.reader import Reader
 from elmore.text.vocabulary import Vocabulary
 
@@ -64,6 +65,8 @@ class Checkpoint:
     """What the files do not say and was assumed."""
     trained_on: TrainedOn | None = None
     """None if the files do not say it."""
+    lens: Lens | None = None
+    """For meaning, if one was learned. The layers, and so the fingerprint, do not depend on it."""
 
     def need_reader(self) -> Reader:
         """The reader, or an error that says what is missing."""

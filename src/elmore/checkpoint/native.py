@@ -1,5 +1,6 @@
 """elmore's own folder of a biLM: config.json, model.safetensors, the reader's files (vocab.txt;
-chars.txt and words.txt of a dictionary), and heads/NAME.safetensors. Nothing in it can execute.
+chars.txt and words.txt of a dictionary), and heads/NAME.safetensors; a lens is one of them that
+config.json does not list. Nothing in it can execute.
 
 Version 1 had one head, softmax.safetensors beside the weights, and is still read.
 """
@@ -28,6 +29,7 @@ from elmore.checkpoint.checkpoint import (
     build_model,
     check_tensors,
 )
+from elmore.checkpoint.lens import write_lens
 from elmore.checkpoint.weight_files import open_safetensors
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
@@ -166,6 +168,8 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
     for name, path in head_files(folder, config).items():
         path.parent.mkdir(exist_ok=True)
         save_tensors(checkpoint.heads[name].state_dict(), path)
+    if checkpoint.lens is not None:
+        write_lens(checkpoint.lens, folder)
     files = {} if checkpoint.reader is None else checkpoint.reader.files()
     if checkpoint.vocabulary is not None:
         files[VOCABULARY] = "".join(checkpoint.vocabulary.lines()).encode()

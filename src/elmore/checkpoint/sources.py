@@ -31,6 +31,7 @@ from elmore.checkpoint.companions import (
     words_beside,
 )
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
+from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.names import PART_MARK, check_name, exists, shipped_names
 from elmore.checkpoint.native import is_native, read_native, write_native
@@ -43,6 +44,9 @@ from elmore.small_files import read_small
 from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal["native", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
+
+WITH_LENS: tuple[Format, ...] = ("native", "bert")
+"""Folders that can have one beside the weights; any model can be converted to one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,15 @@ def open_source(source: str | Path, options: str | Path | None = None) -> Iterat
 def read_source(
     found: Source, *, heads: bool = False, words: WordOptions = AS_THE_FILES_SAY
 ) -> Checkpoint:
-    """Read what `open_source` has found."""
+    """Read what `open_source` has found, with its lens if there is one."""
+    checkpoint = _read(found, heads, words)
+    if found.format not in WITH_LENS:
+        return checkpoint
+    model = checkpoint.model
+    return replace(checkpoint, lens=read_lens(found.path, model.n_layers, model.dim))
+
+
+def _read(found: Source, heads: bool, words: WordOptions) -> Checkpoint:
     if found.format == "bert":
         return read_bert(found.path, heads=heads, words=words)
     if found.format == "bert-tf":

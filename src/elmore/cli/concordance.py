@@ -3,7 +3,7 @@ are columns of the terminal: a Chinese character takes two.
 """
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -28,15 +28,16 @@ def line(use: "Use", width: int) -> Text:
     return Text.assemble(padding, left, " ", (word, "bold reverse"), " ", right)
 
 
-def layer_of(value: str) -> "Layer":
-    """mix, a number, or weights separated by commas."""
-    if value == "mix":
-        return "mix"
+def layer_of(value: str | None) -> "Layer | None":
+    """meaning, mix, a number, or weights separated by commas; None: what the index has."""
+    if value is None or value in ("mix", "meaning"):
+        return cast("Layer | None", value)
     try:
         return int(value) if value.isdecimal() else [float(part) for part in value.split(",")]
     except ValueError:
         raise ConfigError(
-            f"--layer is {value!r}; expected mix, a layer's number, or weights: 0.2,0.5,0.3."
+            f"--layer is {value!r}; expected meaning, mix, a layer's number, or weights: "
+            "0.2,0.5,0.3."
         ) from None
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SHIPPED: "dict[Language, str]" = {"en": "small-en", "zh": "tiny-zh"}
 _NAMES: "dict[Language, str]" = {"en": "English", "zh": "Chinese"}
 _ENDINGS = (".html", ".png")
+_ABOUT_MEANING = "meaning: the model's lens,\na linear map learned without labels (docs/lens.md)."
 
 
 def demo(
@@ -151,7 +152,8 @@ def _print_demo(console: "Console", found: "Demo", source: str) -> None:
     console.print(
         f"Without context [bold]{found.word}[/] is one vector. Nearest words:\n  {near}\n"
     )
-    console.print(f"In context every use of [bold]{found.word}[/] has its own. Nearest uses:")
+    by = "" if found.total.meaning is None else " by the lens for meaning"
+    console.print(f"In context every use of [bold]{found.word}[/] has its own. Nearest uses{by}:")
     for query in found.queries:
         console.print(f"\n  [bold]{query.use.sense:10}[/]        {_marked(query.use)}")
         for one in query.nearest:
@@ -160,7 +162,8 @@ def _print_demo(console: "Console", found: "Demo", source: str) -> None:
     console.print(_accuracy_table(found))
     console.print(
         "static: the word's vector without context, which gives chance. sentence: the mean of the\n"
-        "sentence's vectors without context. average: of all layers.\n"
+        "sentence's vectors without context. average: of all layers."
+        + ("\n" if found.total.meaning is None else f" {_ABOUT_MEANING}\n")
     )
 
 
@@ -175,7 +178,8 @@ def _accuracy_table(found: "Demo") -> "Table":
     start = found.vectors.first_contextual
     layers = [f"layer {i}" for i, _ in enumerate(found.total.layers, start)]
     table = Table("word", "senses", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for name in ("static", "sentence", *layers, "average"):
+    meaning = [] if found.total.meaning is None else ["meaning"]
+    for name in ("static", "sentence", *layers, "average", *meaning):
         table.add_column(name, justify="right", no_wrap=True)
     for word in found.words:
         table.add_row(word.word, ", ".join(word.senses), *_percents(word.accuracy, 0))
@@ -185,7 +189,8 @@ def _accuracy_table(found: "Demo") -> "Table":
 
 
 def _percents(shares: "Accuracy", digits: int) -> list[str]:
-    values = (shares.static, shares.sentence, *shares.layers, shares.average)
+    meaning = () if shares.meaning is None else (shares.meaning,)
+    values = (shares.static, shares.sentence, *shares.layers, shares.average, *meaning)
     return [f"{100 * value:.{digits}f}" for value in values]
 
 

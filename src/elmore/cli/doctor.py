@@ -50,6 +50,7 @@ class ModelSummary:
     vocabulary: str
     heads: tuple[str, str]
     """What they are called, and which are there."""
+    lens: str
     mixes: list[str]
     notes: list[str]
     fingerprint: str | None
@@ -123,6 +124,7 @@ def examine(
         mixes=[_mix(mix) for mix in checkpoint.mixes],
         notes=list(checkpoint.notes),
         fingerprint=None if checkpoint.reader is None else checkpoint.fingerprint(),
+        lens="none" if checkpoint.lens is None else checkpoint.lens.described(),
         **described,
     )
 
@@ -170,6 +172,7 @@ def model_lines(found: ModelSummary) -> list[tuple[str, str]]:
         ("parameters", f"{found.parameters:,}"),
         ("vocabulary", found.vocabulary),
         found.heads,
+        ("lens", found.lens),
         *(("learned mix", mix) for mix in found.mixes),
         *(("note", note) for note in found.notes),
         ("fingerprint", (found.fingerprint or "")[:_SHORT] or "none without the vocabulary"),

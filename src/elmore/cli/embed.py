@@ -53,7 +53,9 @@ def embed(
     options: OptionsFile = None,
     pieces: Pieces = None,
     lowercase: Lowercase = None,
-    layers: Annotated[str, typer.Option(help="all, top, average, or numbers such as 0,2.")] = "all",
+    layers: Annotated[
+        str, typer.Option(help="all, top, average, meaning, or numbers such as 0,2.")
+    ] = "all",
     format: Annotated[
         Format | None, typer.Option(help="Needed if OUTPUT's ending does not say it.")
     ] = None,

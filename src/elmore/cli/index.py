@@ -71,8 +71,12 @@ def build(
     ] = 20_000,
     uses: Annotated[int, typer.Option(help="The largest number of uses per word.", min=1)] = 200,
     keep: Annotated[
-        str, typer.Option(help="mix (of all layers), the number of a layer, or all.")
-    ] = "mix",
+        str | None,
+        typer.Option(
+            help="meaning (default if the model has a lens), mix (of all layers; default if not), "
+            "the number of a layer, or all."
+        ),
+    ] = None,
     vectors: Annotated[
         VectorPrecision, typer.Option(help="Precision of the stored vectors.")
     ] = VectorPrecision.INT8,

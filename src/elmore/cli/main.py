@@ -22,6 +22,7 @@ from elmore.cli.doctor import doctor
 from elmore.cli.embed import embed
 from elmore.cli.evaluate import evaluate
 from elmore.cli.index import index
+from elmore.cli.lens import lens
 from elmore.cli.neighbors import neighbors
 from elmore.cli.pretrain import pretrain
 from elmore.cli.score import score
@@ -45,6 +46,7 @@ for verb in (
     evaluate,
     convert,
     compare,
+    lens,
     neighbors,
     senses,
     substitutes,

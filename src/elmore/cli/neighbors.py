@@ -18,7 +18,7 @@ def neighbors(
     sentence: Annotated[str, typer.Argument(help="The sentence; it is split into words.")],
     word: Annotated[str, typer.Option(help="The word in it to look at.")],
     k: Annotated[int, typer.Option("-k", help="The number of neighbors.", min=1)] = 10,
-    layer: Layer = "mix",
+    layer: Layer = None,
     all_words: Annotated[
         bool, typer.Option("--all-words", help="Uses of all words, not only of this one.")
     ] = False,

@@ -129,8 +129,10 @@ RunPrecision = Annotated[
 # Indexes
 IndexFolder = Annotated[Path, typer.Argument(help="A folder written by `elmore index`.")]
 Layer = Annotated[
-    str,
-    typer.Option(help="mix, a number, or weights such as 0.2,0.5,0.3, if the index has them."),
+    str | None,
+    typer.Option(
+        help="meaning (default if the index has it), mix, a number, or weights such as 0.2,0.5,0.3."
+    ),
 ]
 
 # Training and tasks

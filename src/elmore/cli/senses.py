@@ -10,7 +10,7 @@ from elmore.cli.options import IndexFolder, Layer
 def senses(
     folder: IndexFolder,
     word: Annotated[str, typer.Argument(help="An indexed word.")],
-    layer: Layer = "mix",
+    layer: Layer = None,
     typical: Annotated[int, typer.Option(help="Uses shown per sense.", min=1)] = 3,
 ) -> None:
     """Show the senses of a word, each with typical uses and the words around them."""

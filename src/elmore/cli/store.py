@@ -56,7 +56,7 @@ def fill(
     keep: Annotated[
         str | None,
         typer.Option(
-            help="all (default), top, average, numbers such as 0,2, mix:0.2,0.5,0.3, or pca:256."
+            help="all (default), top, average, meaning, numbers (0,2), mix:0.2,0.5,0.3, or pca:256."
         ),
     ] = None,
     gamma: Annotated[float | None, typer.Option(help="The scale of the mix, 1 by default.")] = None,
@@ -256,10 +256,12 @@ def _opened(folder: Path, embedder: "Embedder", keep: str | None, gamma: float |
             same = keep == f"{_PROJECTION}{dim}"
         case Mix(gamma=there) if keep.startswith("mix:"):
             scale = {"gamma": there if gamma is None else gamma}
-            same = keep_of(keep, embedder.n_layers).model_copy(update=scale) == found.keep
+            kept = keep_of(keep, embedder.n_layers, embedder.lens)
+            same = kept.model_copy(update=scale) == found.keep
         case _:
             same = (
-                not keep.startswith(_PROJECTION) and keep_of(keep, embedder.n_layers) == found.keep
+                not keep.startswith(_PROJECTION)
+                and keep_of(keep, embedder.n_layers, embedder.lens) == found.keep
             )
     if not same:
         raise ConfigError(
@@ -277,7 +279,7 @@ def _choice(
     from elmore.store.keep import Projection, keep_of
 
     if not keep.startswith(_PROJECTION):
-        kept = keep_of(keep, embedder.n_layers)
+        kept = keep_of(keep, embedder.n_layers, embedder.lens)
         scale = 1.0 if gamma is None else gamma
         return kept.model_copy(update={"gamma": scale}) if isinstance(kept, Mix) else keep
     number = keep.removeprefix(_PROJECTION)

@@ -17,6 +17,7 @@ from elmore.cli.progress import counting_bar
 if TYPE_CHECKING:
     from elmore.embedder import LayerSource
     from elmore.embedding import Vectors
+    from elmore.models.lens import Lens
     from elmore.text.reader import Reader
 
 Encoder = Annotated[str, typer.Option(help="A model, or glove:FILE.")]
@@ -141,6 +142,10 @@ class _Recorded:
     @property
     def fingerprint(self) -> str:
         return self.layers.fingerprint
+
+    @property
+    def lens(self) -> "Lens | None":
+        return getattr(self.layers, "lens", None)
 
     def static(self, texts: Sequence[Sequence[str]]) -> "Vectors":
         return self.layers.static(texts)

@@ -27,6 +27,8 @@ class Accuracy:
     """The contextual layers, up to the top: from layer 1 if layer 0 is context-free."""
     average: float
     """The mean of all layers, including layer 0."""
+    meaning: float | None = None
+    """What the model's lens makes of the layers; None without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,11 +55,13 @@ def total(words: Sequence[WordAccuracy]) -> Accuracy:
         return float(np.average(np.array(shares), weights=weights))
 
     found = [w.accuracy for w in words]
+    lens = [a.meaning for a in found if a.meaning is not None]
     return Accuracy(
         static=mean([a.static for a in found]),
         sentence=mean([a.sentence for a in found]),
         layers=tuple(mean(layer) for layer in zip(*(a.layers for a in found), strict=True)),
         average=mean([a.average for a in found]),
+        meaning=mean(lens) if len(lens) == len(found) else None,
     )
 
 
@@ -82,7 +86,7 @@ def chance(senses: Sequence[str]) -> float:
 def _word_accuracy(vectors: UseVectors, word: str) -> WordAccuracy:
     rows = vectors.of(word)
     senses = [vectors.uses[i].sense for i in rows]
-    contextual = vectors.layers[vectors.first_contextual :]
+    contextual, lens = vectors.layers[vectors.first_contextual :], vectors.meaning
     return WordAccuracy(
         word=word,
         senses=tuple(dict.fromkeys(senses)),
@@ -92,5 +96,6 @@ def _word_accuracy(vectors: UseVectors, word: str) -> WordAccuracy:
             sentence=sense_accuracy(vectors.sentences[rows], senses),
             layers=tuple(sense_accuracy(layer[rows], senses) for layer in contextual),
             average=sense_accuracy(vectors.average[rows], senses),
+            meaning=None if lens is None else sense_accuracy(lens[rows], senses),
         ),
     )

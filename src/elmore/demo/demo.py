@@ -51,7 +51,7 @@ def demo(source: LayerSource, language: Language, word: str) -> Demo:
         language=language,
         word=word,
         static_neighbors=nearest_words(vectors, word),
-        queries=nearest_uses(vectors, word, vectors.top),
+        queries=nearest_uses(vectors, word, vectors.best),
         words=words,
         total=total(words),
         vectors=vectors,

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from elmore.embedder import LayerSource
+from elmore.embedder import LayerSource, lens_of
 from elmore.embedding import Vectors
+from elmore.models.lens import Lens
 from elmore.uses.geometry import centered
 from elmore.uses.use import Use
 from elmore.uses.use_vectors import stream_with_static
@@ -26,6 +27,8 @@ class UseVectors:
     static: Vectors  # (V, D): every word of the sentences without context, their mean removed
     context_free: bool = True
     """Whether layer 0 does not depend on the context."""
+    lens: Lens | None = None
+    """Of the model, if it has one."""
 
     @property
     def first_contextual(self) -> int:
@@ -44,6 +47,16 @@ class UseVectors:
     def top(self) -> Vectors:
         vectors: Vectors = self.layers[-1]
         return vectors  # (N, D)
+
+    @cached_property
+    def meaning(self) -> Vectors | None:
+        """What the lens makes of each use, (N, D); None without one."""
+        return None if self.lens is None else self.lens(self.layers)
+
+    @property
+    def best(self) -> Vectors:
+        """What is compared where one choice is shown: the lens, or else the top layer, (N, D)."""
+        return self.top if self.meaning is None else self.meaning
 
     @cached_property
     def average(self) -> Vectors:
@@ -66,6 +79,7 @@ def embed_uses(source: LayerSource, uses: list[Use]) -> UseVectors:
         static.update(zip(embedding.words, words, strict=True))
     return UseVectors(
         uses=uses,
+        lens=lens_of(source),
         layers=np.stack(layers, axis=1),  # (L, N, D)
         sentences=np.stack(sentences),  # (N, D)
         lexicon=list(static),

@@ -89,11 +89,12 @@ class Picture:
 
 
 def picture_uses(vectors: UseVectors, word: str, model: str) -> Picture:
-    """The uses of `word`, by the first two principal components of the top layer."""
+    """The uses of `word`, by the first two principal components of the lens or the top layer."""
     rows = vectors.of(word)
     uses = [vectors.uses[i] for i in rows]
     senses = list(dict.fromkeys(use.sense for use in uses))
-    points = _fitted(exact_plane(vectors.top[rows]), CONTEXT)
+    points = _fitted(exact_plane(vectors.best[rows]), CONTEXT)
+    seen = "top layer" if vectors.lens is None else "lens for meaning"
     labels = _labels(points, [use.snippet(_AROUND) for use in uses])
     dots = [
         Dot(use, float(x), float(y), senses.index(use.sense), label)
@@ -102,7 +103,7 @@ def picture_uses(vectors: UseVectors, word: str, model: str) -> Picture:
     return Picture(
         title=f"“{word}” in {len(uses)} sentences",
         static=f"without context: {len(uses)} uses, 1 vector",
-        context=f"in context: top layer of {model}, 2 principal components",
+        context=f"in context: {seen} of {model}, 2 principal components",
         dots=dots,
         legend=_legend(senses),
     )

@@ -28,7 +28,7 @@ class DumpConfig(Frozen):
 
     format: Format = "hdf5"
     layers: str = "all"
-    """all, top, average, or numbers such as 0,2."""
+    """all, top, average, meaning (with a lens), or numbers such as 0,2."""
     batch_words: int = BATCH_WORDS
     stateful: bool = False
     """Rows of a batch carry state from sentence to sentence, as in the original programs."""
@@ -49,7 +49,8 @@ class DumpConfig(Frozen):
     def _fits(self) -> "DumpConfig":
         if not is_layer_choice(self.layers):
             raise ConfigError(
-                f"layers is {self.layers!r}; expected all, top, average, or numbers such as 0,2."
+                f"layers is {self.layers!r}; expected all, top, average, meaning, or numbers such "
+                "as 0,2."
             )
         for name in ("batch_words", "batch_sentences"):
             if (value := getattr(self, name)) < 1:
@@ -65,7 +66,7 @@ class DumpConfig(Frozen):
     @property
     def is_one_layer(self) -> bool:
         """Vectors are (n, D), without an axis of layers, as AllenNLP's are."""
-        return self.layers in ("top", "average")
+        return self.layers in ("top", "average", "meaning")
 
     @property
     def in_parts(self) -> bool:

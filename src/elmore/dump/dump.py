@@ -59,7 +59,8 @@ def dump(
     Memory does not grow with the input. `progress` is called after every window of lines.
     """
     target, begin = Path(target), monotonic()
-    layer_choice(config.layers, embedder.n_layers)  # an error now, not after the work has begun
+    # an error now, not after the work has begun
+    layer_choice(config.layers, embedder.n_layers, lens=embedder.lens)
     reader, before = LineReader(lines), Tally()
     sentence_map = SentenceMap(wanted=config.has_map)
     windows = _watched(embedded(embedder, reader, config), reader, progress)

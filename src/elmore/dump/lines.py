@@ -94,10 +94,10 @@ class LineReader:
 def embedded(embedder: Embedder, reader: LineReader, config: DumpConfig) -> Iterator[Window]:
     """The rest of the input. Windows are the same wherever reading begins, if it begins at the end
     of a window: resumed runs compute the same batches."""
-    choice = layer_choice(config.layers, embedder.n_layers)
+    choice = layer_choice(config.layers, embedder.n_layers, lens=embedder.lens)
     items: list[Item] = []
     for (index, sentence, _), embedding in _embeddings(embedder, reader.rest(), config):
-        vectors = choice.select(embedding.layers)  # (K, n, D)
+        vectors = choice.select(embedding.layers, embedding.lens)  # (K, n, D)
         if config.is_one_layer:
             vectors = vectors[0]
         items.append(Item(index, sentence, embedding.words, vectors))

@@ -3,6 +3,7 @@ parts is written; at the end they become one file. A resumed run continues after
 the text, the model and the settings are the same.
 """
 
+import hashlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -17,11 +18,13 @@ from elmore.dump.config import DumpConfig, partial_folder
 from elmore.dump.lines import LineReader, SentenceMap, Window
 from elmore.dump.writers import Hdf5Writer, Tally
 from elmore.embedder import Embedder
+from elmore.embedding import need_lens
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file, sweep, write_text, writing
 from elmore.files.hdf5_file import hdf5_file
 from elmore.files.sentence_files import Lines
 from elmore.files.stop_signals import StopSignals
+from elmore.models.lens import MEANING
 
 RUN = "run.json"
 RECORD = "elmore"  # the attribute of a part, and of the finished file
@@ -43,8 +46,12 @@ class RunSettings(Frozen):
 
     @classmethod
     def of(cls, embedder: Embedder, config: DumpConfig) -> "RunSettings":
+        seen = embedder.fingerprint
+        if config.layers == MEANING:
+            both = f"{seen} {need_lens(embedder.lens).digest}"
+            seen = hashlib.sha256(both.encode()).hexdigest()
         return cls(
-            fingerprint=embedder.fingerprint,
+            fingerprint=seen,
             precision=embedder.precision,
             **config.model_dump(include=set(cls.model_fields) - {"fingerprint", "precision"}),
         )

@@ -63,12 +63,23 @@ class SentenceFiles:
         """The sentences with their texts."""
         for path in self.paths:
             for line in self._lines(path):
-                for part in [line] if self.longest is None else _cut(line):
-                    for sentence in self._sentences(part):
-                        if self.longest is not None and len(sentence.words) > self.longest:
-                            yield from self._pieces(sentence, path)
-                        elif sentence.words or self.keep_blank:
-                            yield sentence
+                yield from self._texts(line, path)
+
+    def unsplit(self) -> Iterator[str]:
+        """Lines, or paragraphs of wrapped text, before they are split into sentences and words."""
+        return (line for path in self.paths for line in self._lines(path))
+
+    def split(self, line: str) -> Iterator[list[str]]:
+        """The words of every sentence of such a line."""
+        return (sentence.words for sentence in self._texts(line, "the text"))
+
+    def _texts(self, line: str, path: str | Path) -> Iterator[TextSentence]:
+        for part in [line] if self.longest is None else _cut(line):
+            for sentence in self._sentences(part):
+                if self.longest is not None and len(sentence.words) > self.longest:
+                    yield from self._pieces(sentence, path)
+                elif sentence.words or self.keep_blank:
+                    yield sentence
 
     def _lines(self, path: str | Path) -> Iterator[str]:
         """Each is one sentence, or a paragraph."""

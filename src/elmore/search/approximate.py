@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elmore.embedding import Vectors
+from elmore.embedding import LayerChoice, Vectors
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.search.checked_files import Ints, WholeFile, file_state, map_file
@@ -47,7 +47,7 @@ def approximate(writer: IndexWriter) -> None:
     target = writer.folder / segment.state.name.replace("segment", "approximate")
     files = {}
     with atomic_folder(target) as folder:
-        for name, weights in _views(writer.manifest.n_kept):
+        for name, weights in _views(writer.manifest.keep):
             faiss().write_index(_built(segment, weights), str(folder / name))
             files[name] = file_state(map_file(folder / name, None))
     writer.commit(approximate=target.name, approximate_files=files)
@@ -58,16 +58,17 @@ def _is_damaged(folder: Path, manifest: Manifest) -> bool:
         return False
     try:
         Approximate(
-            folder / manifest.approximate, manifest.n_kept, manifest.approximate_files
+            folder / manifest.approximate, manifest.keep, manifest.approximate_files
         ).check()
     except (FormatError, FileNotFoundError):
         return True
     return False
 
 
-def _views(n_kept: int) -> Iterator[tuple[str, Vectors]]:
-    yield "mix.faiss", equal_mix(n_kept)
-    if n_kept > 1:
+def _views(keep: LayerChoice) -> Iterator[tuple[str, Vectors]]:
+    mix = equal_mix(keep)
+    yield "mix.faiss", mix
+    if (n_kept := len(mix)) > 1:
         for k in range(n_kept):
             yield f"kept-{k}.faiss", one_layer(k, n_kept)
 
@@ -87,8 +88,8 @@ def _built(segment: Segment, weights: Vectors) -> Any:
 class Approximate:
     """The approximate indexes of a folder, each loaded at first use."""
 
-    def __init__(self, folder: Path, n_kept: int, states: Mapping[str, FileState]):
-        self._views = dict(_views(n_kept))
+    def __init__(self, folder: Path, keep: LayerChoice, states: Mapping[str, FileState]):
+        self._views = dict(_views(keep))
         self._files = {name: WholeFile(folder / name, states.get(name)) for name in self._views}
         self._loaded: dict[str, Any] = {}
         self._loading = Lock()

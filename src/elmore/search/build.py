@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from elmore.embedder import LayerSource
-from elmore.embedding import Sentence, Vectors
+from elmore.embedder import LayerSource, lens_of
+from elmore.embedding import Layers, LayersAndMeaning, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_folder
+from elmore.models.lens import MEANING
 from elmore.search.approximate import approximate, faiss, is_finished
 from elmore.search.compact import compact
 from elmore.search.corpus_embedding import BuildReport, BuildWatch, CorpusEmbedding
@@ -38,7 +39,8 @@ _SAMPLE_SENTENCES = 1000
 _SAMPLE_WORDS = 200_000
 
 Keeping = int | str
-"""The number of a layer, "mix" for the mean of all layers, "all", or another `keep` of stores."""
+"""The number of a layer, "mix" for the mean of all layers, "meaning" for the vectors of the model's
+lens, "all", or another `keep` of stores."""
 
 
 def build(
@@ -100,7 +102,7 @@ def _create(
 
 def new_manifest(
     model: LayerSource,
-    keep: Keeping,
+    keep: Keeping | None,
     precision: Precision,
     *,
     words: WordChoice,
@@ -112,7 +114,12 @@ def new_manifest(
         raise ConfigError(f"precision is {precision!r}; expected {', '.join(PRECISIONS)}.")
     if max_uses < 1:
         raise ConfigError(f"max_uses is {max_uses}; expected 1 or more.")
-    kept = keep_of("average" if keep == "mix" else str(keep), model.n_layers)
+    lens = lens_of(model)
+    if keep is None:
+        keep = "mix" if lens is None else MEANING
+    kept = keep_of("average" if keep == "mix" else str(keep), model.n_layers, lens)
+    if keep == "all" and lens is not None and isinstance(kept, Layers):
+        kept = LayersAndMeaning(numbers=kept.numbers, lens=lens.digest)
     assert not isinstance(kept, KeepProjection)  # no string names one
     return Manifest(
         fingerprint=model.fingerprint,
@@ -160,7 +167,7 @@ def _center(
     progress.enter("averaging")
     for embedding in source.stream(_first_words(sample)):
         shares = np.array([min(1.0, manifest.max_uses / counts[w]) for w in embedding.words])
-        kept = manifest.keep.select(embedding.layers)  # (K, n, D)
+        kept = manifest.keep.select(embedding.layers, embedding.lens)  # (K, n, D)
         total = total + np.einsum("n,knd->kd", shares, kept, dtype=np.float64)
         weight += float(shares.sum())
         progress.show_sometimes()

@@ -172,7 +172,7 @@ class CorpusEmbedding:
 
     def _take(self, planned: _Planned, embedding: Embedding, static: Vectors) -> None:
         words, packed, positions, self.done = planned
-        kept = self.space.kept(embedding.layers[:, positions])  # (K, m, D)
+        kept = self.space.kept(embedding.layers[:, positions], embedding.lens)  # (K, m, D)
         self.pending.add(words, packed, positions, kept, static)
         now = self.progress.now
         now.words += len(words)

@@ -8,9 +8,10 @@ index.senses("bank")
 # L layers, D vector dim
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
-from elmore.embedder import LayerSource
-from elmore.embedding import Layers, Sentence, Vectors
+from elmore.embedder import LayerSource, lens_of
+from elmore.embedding import Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
@@ -24,10 +25,10 @@ from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Manifest, ModelSource
 from elmore.search.sampling import WordChoice, pieces
 from elmore.search.senses import clustered_uses
-from elmore.search.vector_space import Layer
+from elmore.search.vector_space import Layer, numbers_of, searchable
 from elmore.search.verify import IndexVerdict, verify
 from elmore.store.precision import Precision
-from elmore.store.store import check_model
+from elmore.store.store import check_lens, check_model
 from elmore.store.words import packed_sentence
 from elmore.uses.use import Use
 
@@ -49,7 +50,7 @@ class Index:
         embedder: LayerSource,
         path: str | Path,
         *,
-        keep: Keeping = "mix",
+        keep: Keeping | None = None,
         words: WordChoice = None,
         max_uses: int = 200,
         precision: Precision = "int8",
@@ -57,7 +58,8 @@ class Index:
         progress: BuildWatch = lambda _: None,
     ) -> "Index":
         """Index all words, the most frequent ones, or a list. If it is stopped, the same call
-        continues. `source` tells readers of the index where its model is."""
+        continues. `keep` is "meaning" by default if the model has a lens, and "mix" if not; "all"
+        also has the lens. `source` tells readers of the index where its model is."""
         asked = build.new_manifest(
             embedder, keep, precision, words=words, max_uses=max_uses, source=source
         )
@@ -102,9 +104,18 @@ class Index:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layer numbers that can be searched, besides "mix"."""
-        keep = self.manifest.keep
-        return keep.numbers if isinstance(keep, Layers) else ()
+        """The layer numbers that can be searched."""
+        return numbers_of(self.manifest.keep)
+
+    @property
+    def searchable(self) -> tuple[int | Literal["mix", "meaning"], ...]:
+        """What can be searched: numbers of layers, their mix, and the vectors of a lens."""
+        return searchable(self.manifest.keep)
+
+    @property
+    def default_layer(self) -> Layer:
+        """What is searched unless something else is asked for."""
+        return self._snapshot.space.default
 
     def __contains__(self, word: str) -> bool:
         return word in self._snapshot
@@ -121,7 +132,7 @@ class Index:
         position: int,
         k: int = 10,
         *,
-        layer: Layer = "mix",
+        layer: Layer | None = None,
         same_word: bool = True,
         distinct: bool = True,
         embedder: LayerSource | None = None,
@@ -138,7 +149,7 @@ class Index:
         word = self._snapshot.known(words[position]) if same_word else None
         (embedding,) = self._model(embedder).stream([words])
         layers = embedding.layers[:, position]  # (L, D)
-        return self.neighbors_of(layers, word, k, layer=layer, distinct=distinct, without=[words])
+        return self._snapshot.neighbors(layers, word, k, layer, distinct, [words], embedding.lens)
 
     def neighbors_of(
         self,
@@ -146,13 +157,15 @@ class Index:
         word: str | None = None,
         k: int = 10,
         *,
-        layer: Layer = "mix",
+        layer: Layer | None = None,
         distinct: bool = True,
         without: Sequence[Sentence] = (),
     ) -> Neighbors:
         """The same for the layers of a word, (L, D), from the model. With `word`, only among its
         uses; sentences in `without` are skipped."""
-        return Neighbors(self._snapshot.neighbors(vectors, word, k, layer, distinct, without))
+        lens = lens_of(self.embedder)
+        found = self._snapshot.neighbors(vectors, word, k, layer, distinct, without, lens)
+        return Neighbors(found)
 
     def static_neighbors(
         self, word: str, k: int = 10, vectors: StaticVectors | None = None
@@ -164,17 +177,17 @@ class Index:
     # Senses -------------------------------------------------------------------------------------
 
     def senses(
-        self, word: str, *, layer: Layer = "mix", typical: int = 3, words: int = 8
+        self, word: str, *, layer: Layer | None = None, typical: int = 3, words: int = 8
     ) -> Senses:
         """The senses of a word, each with some typical uses and characteristic words."""
         return clustered_uses(self._snapshot, word, layer).senses(typical, words)
 
-    def map(self, word: str, layer: Layer = "mix") -> WordMap:
+    def map(self, word: str, layer: Layer | None = None) -> WordMap:
         """All uses of a word in the plane, each with its sense."""
         return clustered_uses(self._snapshot, word, layer).map()
 
     def senses_and_map(
-        self, word: str, *, layer: Layer = "mix", typical: int = 3, words: int = 8
+        self, word: str, *, layer: Layer | None = None, typical: int = 3, words: int = 8
     ) -> tuple[Senses, WordMap]:
         """Both; the uses are clustered only once."""
         clustered = clustered_uses(self._snapshot, word, layer)
@@ -223,6 +236,7 @@ class Index:
         """Raise an error for a model that these vectors do not come from."""
         remedy = "use that model with the same precision, or another index"
         check_model(self.path, self.manifest.fingerprint, embedder, remedy)
+        check_lens(self.path, self.manifest.keep, embedder)
 
     def _model(self, embedder: LayerSource | None) -> LayerSource:
         if embedder is not None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from elmore.embedding import Sentence, Vectors
 from elmore.errors import ConfigError, InputError
+from elmore.models.lens import Lens
 from elmore.models.static import StaticVectors
 from elmore.search.answers import Neighbor, StaticNeighbor
 from elmore.search.approximate import Approximate
@@ -50,7 +51,7 @@ class IndexSnapshot:
         self._approximate: Approximate | None = None
         if manifest.approximate is not None:
             self._approximate = Approximate(
-                path / manifest.approximate, manifest.n_kept, manifest.approximate_files
+                path / manifest.approximate, manifest.keep, manifest.approximate_files
             )
 
     @classmethod
@@ -89,7 +90,7 @@ class IndexSnapshot:
             for row in segment.rows(self.known(word)).tolist()
         ]
 
-    def vectors(self, word: str, layer: Layer) -> Vectors:
+    def vectors(self, word: str, layer: Layer | None) -> Vectors:
         """The unit vectors of all uses of a word, in the order of `uses`: (n, D)."""
         weights, known = self.space.weights(layer), self.known(word)
         parts = [segment.vectors(segment.rows(known), weights) for segment in self.segments]
@@ -102,14 +103,15 @@ class IndexSnapshot:
         vectors: Vectors,
         word: str | None,
         k: int,
-        layer: Layer,
+        layer: Layer | None,
         distinct: bool,
         without: Sequence[Sentence],
+        lens: Lens | None,
     ) -> list[Neighbor]:
         """The uses nearest to a word's layers, (L, D)."""
         if k < 1:
             raise ConfigError(f"k is {k}; expected 1 or more.")
-        query = self.space.query(np.asarray(vectors, np.float32), layer)
+        query = self.space.query(np.asarray(vectors, np.float32), layer, lens)
         passed = {read.packed for read in pieces(without)}
         if word is not None:
             hits = nearest_in_word(self.segments, query, self.known(word))

@@ -48,7 +48,7 @@ class ClusteredUses(NamedTuple):
         return WordMap(self.word, tuple(self.uses), plane(self.vectors), self.clusters.labels)
 
 
-def clustered_uses(snapshot: IndexSnapshot, word: str, layer: Layer) -> ClusteredUses:
+def clustered_uses(snapshot: IndexSnapshot, word: str, layer: Layer | None) -> ClusteredUses:
     vectors = snapshot.vectors(word, layer)
     return ClusteredUses(
         snapshot, snapshot.known(word), snapshot.uses(word), vectors, cluster(vectors)

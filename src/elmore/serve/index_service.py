@@ -56,7 +56,7 @@ class IndexService:
         self._index = index
         self._neighbors = Worker("neighbors", config.queue_searches)
         self._senses = Worker("senses", config.queue_searches)
-        self._kept: OrderedDict[tuple[str, Layer], bytes] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Layer | None], bytes] = OrderedDict()
 
     def close(self) -> None:
         self._neighbors.close()
@@ -75,7 +75,7 @@ class IndexService:
             n_words=len(index.words),
             n_uses=index.n_uses,
             n_sentences=index.n_sentences,
-            layers=[*index.layers, "mix"],
+            layers=list(index.searchable),
         )
 
     def spelling(self, word: str) -> str | None:
@@ -105,7 +105,7 @@ class IndexService:
         }
         return NeighborsAnswer.model_validate(answer)
 
-    async def senses(self, word: str, layer: Layer) -> bytes:
+    async def senses(self, word: str, layer: Layer | None) -> bytes:
         """A `SensesAnswer` as JSON."""
         known = self.spelling(word)
         if known is None:
@@ -119,7 +119,7 @@ class IndexService:
             self._kept.popitem(last=False)
         return answer
 
-    def _tell_apart(self, word: str, layer: Layer) -> bytes:
+    def _tell_apart(self, word: str, layer: Layer | None) -> bytes:
         found, uses = self._index.senses_and_map(word, layer=layer)
         columns = zip(uses.uses, uses.points.tolist(), uses.senses.tolist(), strict=True)
         points = [{**_place(use), "x": x, "y": y, "sense": sense} for use, (x, y), sense in columns]
@@ -132,10 +132,12 @@ def not_indexed(word: str) -> RefusedError:
     return RefusedError(404, f"{shown!r} is not a word of this server's index.")
 
 
-def _seen_by(layer: Layer, weights: Sequence[float] | None) -> Layer | Sequence[float]:
+def _seen_by(
+    layer: Layer | None, weights: Sequence[float] | None
+) -> Layer | Sequence[float] | None:
     if weights is None:
         return layer
-    if layer != "mix":
+    if layer not in (None, "mix"):
         raise ConfigError(f"weights are those of a mix, but the layer asked for is {layer}.")
     return weights
 

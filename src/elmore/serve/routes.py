@@ -79,13 +79,14 @@ async def embed(
 ) -> Response:
     """A vector of every layer for every word, or one layer's, or a mix of all: γ Σ s_j h_j."""
     n_layers, dim = server.embedder.n_layers, server.embedder.dim
-    choice = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma)
+    lens = server.embedder.lens
+    choice = vectors.choose(asked.layers, asked.weights, n_layers, asked.gamma, lens)
     kept, _ = choice.shape(dim)
     reads = await server.read(asked.sentences)
     n_words = sum(len(read.words) for read in reads)
     request.state.hold.add(vectors.held_bytes(n_words, kept, dim))
     found = await server.embed(request, reads)
-    layers = await run_in_threadpool(lambda: [choice.select(some) for some in found])
+    layers = await run_in_threadpool(lambda: [choice.select(some, lens) for some in found])
     unread = server.unreadable(reads)
     match media := vectors.media_type(accept):
         case vectors.NPY:
@@ -112,10 +113,12 @@ async def similarity(request: Request, asked: SimilarityRequest, server: TheServ
         raise too_large("pairs of words", n_pairs, MAX_PAIRS)
     a, b = await server.embed(request, reads)
     layers = await run_in_threadpool(vectors.cosines, a, b, weights)
+    meaning = await run_in_threadpool(vectors.meaning_cosines, a, b, server.embedder.lens)
     answer = {
         "words_a": reads[0].words,
         "words_b": reads[1].words,
         "layers": layers,
+        "meaning": meaning,
         "unreadable": server.unreadable(reads),
     }
     return Response(vectors.to_json(answer), media_type=vectors.JSON)
@@ -189,6 +192,7 @@ async def info(server: TheServer) -> InfoAnswer:
         ),
         index=None if server.searching is None else server.searching.info(),
         substitutes=server.predictor is not None,
+        meaning=embedder.lens is not None,
     )
 
 
@@ -228,7 +232,7 @@ async def senses(
     request: Request,
     server: TheServer,
     word: Annotated[str, StringConstraints(min_length=1)],
-    layer: Annotated[Layer, Query()] = "mix",
+    layer: Annotated[Layer | None, Query()] = None,
 ) -> Response:
     """A word's uses in groups, the most frequent first, and all of them as points in a plane."""
     found = await unless_gone(request, _searching(server).senses(word, layer))

@@ -50,7 +50,11 @@ Sentence = Annotated[
 ]
 Weight = Annotated[float, Field(ge=-MAX_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]
 LayerNumber = Annotated[int, Field(ge=0, le=999), WHOLE]
-Layer = LayerNumber | Literal["mix"]
+Layer = LayerNumber | Literal["mix", "meaning"]
+LayerAsked = Annotated[
+    Layer | None,
+    Field(description="null: the lens for meaning if the index has it, otherwise the mix."),
+]
 Weights = Annotated[
     Annotated[list[Weight], Field(fail_fast=True)] | None,
     Field(description="Weights of the layers in the mix, one per layer; equal if left out."),
@@ -113,7 +117,9 @@ class WordsAnswer(_Read):
 
 class EmbedRequest(_Request):
     sentences: Annotated[list[Sentence], Field(fail_fast=True)]
-    layers: Literal["all", "mix"] | LayerNumber = "all"
+    layers: Literal["all", "mix", "meaning"] | LayerNumber = Field(
+        default="all", description="meaning: the vectors of the model's lens, if it has one."
+    )
     weights: Weights = None
     gamma: Weight = Field(default=1.0, description="The scale of the mix.")
 
@@ -145,6 +151,9 @@ class SimilarityAnswer(_Read):
     words_b: list[str]
     layers: list[list[list[float]]] = Field(
         description="Cosines, words of a × words of b: for each layer, then for the mix."
+    )
+    meaning: list[list[float]] | None = Field(
+        default=None, description="The same by the model's lens; null if it has none."
     )
 
 
@@ -190,7 +199,7 @@ class NeighborsRequest(_Request):
     sentence: Sentence
     position: Annotated[int, Field(ge=0, le=2**31, description="Counted from 0."), WHOLE]
     k: Annotated[int, Field(ge=1, le=MAX_K), WHOLE] = 10
-    layer: Layer = "mix"
+    layer: LayerAsked = None
     weights: Weights = None
     same_word: bool = Field(default=True, description="Search only uses of the same word.")
 
@@ -278,7 +287,9 @@ class IndexInfo(_Answer):
     n_words: int = Field(description="Distinct words.")
     n_uses: int
     n_sentences: int
-    layers: list[int | Literal["mix"]] = Field(description="Layers that can be searched.")
+    layers: list[int | Literal["mix", "meaning"]] = Field(
+        description="Layers that can be searched."
+    )
 
 
 class InfoAnswer(_Answer):
@@ -291,6 +302,7 @@ class InfoAnswer(_Answer):
     limits: Limits
     index: IndexInfo | None
     substitutes: bool = Field(description="Whether the model can predict words.")
+    meaning: bool = Field(description="Whether the model has a lens for meaning.")
 
 
 class HealthAnswer(_Answer):

@@ -11,8 +11,9 @@ import numpy as np
 import orjson
 from pydantic import BaseModel
 
-from elmore.embedding import Layers, Mix, ReadSentence, Vectors
+from elmore.embedding import Layers, Meaning, Mix, ReadSentence, Vectors, need_lens
 from elmore.errors import ConfigError
+from elmore.models.lens import Lens
 from elmore.uses.geometry import unit
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
@@ -22,11 +23,12 @@ _NUMBER = 12  # bytes of a float32 in JSON, with the comma
 
 
 def choose(
-    layers: Literal["all", "mix"] | int,
+    layers: Literal["all", "mix", "meaning"] | int,
     weights: Sequence[float] | None,
     n_layers: int,
     gamma: float = 1.0,
-) -> Layers | Mix:
+    lens: Lens | None = None,
+) -> Layers | Mix | Meaning:
     """Which layers to send, checked."""
     if weights is not None and layers != "mix":
         raise ConfigError(f"weights are those of a mix, but the layer asked for is {layers!r}.")
@@ -34,6 +36,8 @@ def choose(
         raise ConfigError(f"gamma is that of a mix, but the layer asked for is {layers!r}.")
     if layers == "mix":
         return Mix(weights=mix_weights(weights, n_layers), gamma=gamma)
+    if layers == "meaning":
+        return Meaning(lens=need_lens(lens, "layers is 'meaning'").digest)
     if layers != "all" and layers >= n_layers:
         raise ConfigError(f"layer {layers} is asked for; the model has 0 to {n_layers - 1}.")
     return Layers(numbers=tuple(range(n_layers)) if layers == "all" else (layers,))
@@ -153,6 +157,17 @@ def cosines(a: Vectors, b: Vectors, weights: Sequence[float]) -> Vectors:
     """Of every word with every word, layer by layer and last of the mix: (L + 1, n_a, n_b)."""
     mix = Mix(weights=tuple(weights), gamma=1.0)
     a, b = (np.concatenate([side, mix.select(side)]) for side in (a, b))
+    return _cosines(a, b)
+
+
+def meaning_cosines(a: Vectors, b: Vectors, lens: Lens | None) -> Vectors | None:
+    """The same by a model's lens, (n_a, n_b); None if it has none."""
+    if lens is None:
+        return None
+    return np.asarray(_cosines(lens(a)[None], lens(b)[None])[0])
+
+
+def _cosines(a: Vectors, b: Vectors) -> Vectors:
     a, b = (unit(side, least=1e-12) for side in (a, b))
     return np.asarray(np.clip(a @ b.transpose(0, 2, 1), -1, 1), np.float32)
 

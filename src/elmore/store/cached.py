@@ -11,6 +11,7 @@ from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors
 from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
 from elmore.files.lock import BusyError
+from elmore.store.keep import keep_of
 from elmore.store.store import Store
 from elmore.store.words import PackedSentence, pack
 
@@ -28,6 +29,8 @@ class CachedEmbedder(Streams):
         self.embedder, self.store = embedder, store
         self.n_layers, self.dim = store.n_layers, store.dim
         self.fingerprint, self.context_free = store.vectors_fingerprint, store.context_free
+        complete = keep_of("all", embedder.n_layers)
+        self.lens = embedder.lens if store.keep == complete else None
 
     def __repr__(self) -> str:
         return f"<CachedEmbedder of {self.embedder!r} in {str(self.store.path)!r}>"
@@ -47,7 +50,8 @@ class CachedEmbedder(Streams):
         """The model's, as if they were layers of this store."""
         vectors = self.embedder.static(texts)  # (n, D)
         layers = np.broadcast_to(vectors, (self.embedder.n_layers, *vectors.shape))
-        stored: Vectors = self.store.as_stored(Embedding([""] * len(texts), layers)).layers[0]
+        alike = Embedding([""] * len(texts), layers, lens=self.embedder.lens)
+        stored: Vectors = self.store.as_stored(alike).layers[0]
         return stored
 
     def _window_words(self, batch_words: int) -> int:
@@ -58,8 +62,9 @@ class CachedEmbedder(Streams):
         found = [self.store.layers(read) for read in asked]
         pairs = list(zip(asked, found, strict=True))
         new = self._compute({r.packed: r.words for r, hit in pairs if hit is None}, batch_words)
+        lens = self.lens
         return [
-            Embedding(read.words, new[read.packed].copy() if hit is None else hit, read.spans)
+            Embedding(read.words, new[read.packed].copy() if hit is None else hit, read.spans, lens)
             for read, hit in pairs
         ]
 

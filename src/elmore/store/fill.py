@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from elmore.embedder import LayerSource
-from elmore.embedding import Embedding, Sentence, Vectors
+from elmore.embedding import Embedding, Sentence
 from elmore.errors import InputError
 from elmore.files.stop_signals import StopSignals
 from elmore.store.keep import select
@@ -40,15 +40,15 @@ class FillProgress:
 FillWatch = Callable[[FillProgress], None]
 
 
-def encoded(snapshot: Snapshot, layers: Vectors) -> bytes:
+def encoded(snapshot: Snapshot, embedding: Embedding) -> bytes:
     """A model's layers as the block of bytes that this store keeps."""
-    manifest = snapshot.manifest
+    manifest, layers = snapshot.manifest, embedding.layers
     if layers.shape[::2] != (manifest.n_layers, manifest.dim):
         raise InputError(
             f"The vectors have {layers.shape[0]} layers × {layers.shape[2]}, but the store's model "
             f"has {manifest.n_layers} × {manifest.dim}."
         )
-    kept = select(manifest.keep, layers, snapshot.projection)  # (K, n, D)
+    kept = select(manifest.keep, embedding, snapshot.projection)  # (K, n, D)
     return snapshot.codec.encode(kept)
 
 
@@ -101,7 +101,7 @@ class _Filling:
 
     def add(self, read: PackedSentence, embedding: Embedding) -> None:
         snapshot, n_words = self.writer.snapshot, len(read.words)
-        block = encoded(snapshot, embedding.layers)
+        block = encoded(snapshot, embedding)
         self.writer.add(snapshot.keys.of(read.packed), read.packed, n_words, block)
         self.progress.added += 1
         self.progress.added_words += n_words

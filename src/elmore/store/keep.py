@@ -1,5 +1,5 @@
-"""What a store keeps of a model's layers: some of them, their average, a learned mix, or a
-projection. Each kind is a config in the manifest.
+"""What a store keeps of a model's layers: some of them, their average, a learned mix, the vectors
+of its lens, or a projection. Each kind is a config in the manifest.
 
 A projection is all layers of a word in a few numbers: the principal components of the concatenated
 layers, learned from a sample of words. Restored layers are the closest approximation.
@@ -17,16 +17,16 @@ from pydantic import Field
 
 from elmore.config import Frozen
 from elmore.embedding import (
-    Average,
+    Choice,
     Embedding,
     Layers,
     LayersAsked,
-    Mix,
     Vectors,
     layer_choice,
 )
 from elmore.errors import ConfigError, FormatError
 from elmore.small_files import file_sha256
+from elmore.models.lens import Lens
 
 _Moment = NDArray[np.float64]
 
@@ -103,26 +103,26 @@ class KeepProjection(Frozen):
         return f"a projection to {self.dim} numbers, {self.explained:.1%} of the variance"
 
 
-Keep = Annotated[Layers | Average | Mix | KeepProjection, Field(discriminator="kind")]
+Keep = Annotated[Choice | KeepProjection, Field(discriminator="kind")]
 KeepAsked = LayersAsked | Projection
 
 
-def keep_of(asked: KeepAsked, n_layers: int) -> Layers | Average | Mix | KeepProjection:
-    """The checked choice of a caller."""
+def keep_of(asked: KeepAsked, n_layers: int, lens: Lens | None = None) -> Choice | KeepProjection:
+    """The checked choice of a caller, for a model with this lens or without."""
     if isinstance(asked, Projection):
         return KeepProjection(dim=asked.dim, explained=asked.explained)
-    keep = layer_choice(asked, n_layers, "keep")
+    keep = layer_choice(asked, n_layers, "keep", lens)
     if isinstance(keep, Layers) and len(set(keep.numbers)) < len(keep.numbers):
         raise ConfigError(f"keep is {keep.numbers}; expected layer numbers, each once.")
     return keep
 
 
-def select(keep: Keep, layers: Vectors, projection: Projection | None) -> Vectors:
+def select(keep: Keep, embedding: Embedding, projection: Projection | None) -> Vectors:
     """(L, n, D) -> what is kept, (K, n, D)."""
     if isinstance(keep, KeepProjection):
         assert projection is not None
-        return projection.project(layers)
-    return keep.select(layers)
+        return projection.project(embedding.layers)
+    return keep.select(embedding.layers, embedding.lens)
 
 
 def _end_to_end(layers: Vectors) -> Vectors:

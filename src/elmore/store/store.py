@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from elmore.embedder import LayerSource
-from elmore.embedding import Embedding, Layers, Sentence, Vectors
-from elmore.errors import ConfigError, FormatError, InputError
+from elmore.embedder import LayerSource, lens_of
+from elmore.embedding import Embedding, Layers, Meaning, Sentence, Vectors
+from elmore.errors import ConfigError, ElmoreError, FormatError, InputError
 from elmore.models.layers import LayerStates
 from elmore.store import fill
 from elmore.store.fill import FillProgress, FillWatch
@@ -62,7 +62,7 @@ class Store:
             fingerprint=embedder.fingerprint,
             n_layers=embedder.n_layers,
             dim=embedder.dim,
-            keep=keep_of(keep, embedder.n_layers),
+            keep=keep_of(keep, embedder.n_layers, lens_of(embedder)),
             precision=precision,
             context_free=embedder.context_free,
         )
@@ -227,13 +227,14 @@ class Store:
 
     def as_stored(self, embedding: Embedding) -> Embedding:
         """A new embedding as the store would return it."""
-        block = as_tensor(bytearray(fill.encoded(self._snapshot, embedding.layers)))
+        block = as_tensor(bytearray(fill.encoded(self._snapshot, embedding)))
         vectors = self._snapshot.codec.decode(block, len(embedding.words)).numpy()  # (K, n, D)
         return Embedding(embedding.words, vectors, embedding.spans)
 
     def check_model(self, embedder: LayerSource) -> None:
         """Raise an error for a model that these vectors do not come from."""
         check_model(self.path, self.fingerprint, embedder, "use that model, or another store")
+        check_lens(self.path, self.keep, embedder)
 
     def _add(self, writer: StoreWriter, embedding: Embedding) -> bool:
         if embedding.layers.shape[1] != len(embedding.words):
@@ -245,7 +246,7 @@ class Store:
         key = writer.snapshot.keys.of(packed)
         if writer.has(key):
             return False
-        block = fill.encoded(writer.snapshot, embedding.layers)
+        block = fill.encoded(writer.snapshot, embedding)
         writer.add(key, packed, len(embedding.words), block)
         return True
 
@@ -267,3 +268,12 @@ def check_model(path: Path, fingerprint: str, embedder: LayerSource, remedy: str
             f"{path}: contains vectors of the model {fingerprint[:12]}, but the given model is "
             f"{embedder.fingerprint[:12]}; {remedy}."
         )
+
+
+def check_lens(path: Path, keep: Keep, embedder: LayerSource) -> None:
+    """Raise an error if the folder `path` has vectors of a lens that is not the model's."""
+    if isinstance(keep, Meaning):
+        try:
+            keep.fitting(lens_of(embedder))
+        except ElmoreError as error:
+            raise InputError(f"{path}: {error}") from None

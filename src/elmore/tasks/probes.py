@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import nn
 
 from elmore.config import Frozen
-from elmore.embedder import LayerSource
+from elmore.embedder import LayerSource, lens_of
 from elmore.tasks.readers.columns import TaggedSentence, read_conllu
 from elmore.tasks.wsd import DEV, WsdReport, wsd
 from elmore.uses.use import Use
@@ -101,11 +101,12 @@ def probe_pos(
     known = {tag: i for i, tag in enumerate(sorted({t for s in train for t in s.tags}))}
     labels = np.array([known.get(tag, -1) for s in (*train, *test) for tag in s.tags])
     uses = [Use(s.words, i) for s in (*train, *test) for i in range(len(s.words))]
-    vectors = use_vectors(encoder, uses, watch)
+    vectors, lens = use_vectors(encoder, uses, watch), lens_of(encoder)
     n_train = sum(len(s.tags) for s in train)
     accuracy = {}
-    for name in views(encoder.n_layers):
-        seen, asked = view(vectors, name, slice(n_train)), view(vectors, name, slice(n_train, None))
+    parts = slice(n_train), slice(n_train, None)
+    for name in views(encoder.n_layers, lens):
+        seen, asked = (view(vectors, name, part, lens) for part in parts)
         found = classify(seen, labels[:n_train], asked, config)
         accuracy[name] = 100 * float((found == labels[n_train:]).mean())
     return PosReport(accuracy, _by_word(train, test), n_train, len(labels) - n_train)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import LayerSource
+from elmore.embedder import LayerSource, lens_of
 from elmore.errors import InputError
+from elmore.models.lens import Lens
 from elmore.tasks.readers.senses import read_wic
 from elmore.uses.geometry import unit
 from elmore.uses.use_vectors import Half, SentenceWatch, unwatched, use_vectors, view, views
@@ -82,8 +83,9 @@ def wic(
         raise InputError("The training or the test pairs of WiC are empty; expected some of both.")
     pairs = [*seen, *asked]
     vectors = use_vectors(encoder, [use for p in pairs for use in (p.first, p.second)], watch)
-    names = views(encoder.n_layers)
-    cosines = np.stack([pair_cosines(vectors, name) for name in names], axis=1)  # (N, L or L + 1)
+    lens = lens_of(encoder)
+    names = views(encoder.n_layers, lens)
+    cosines = np.stack([pair_cosines(vectors, name, lens) for name in names], axis=1)  # (N, F)
     truth = np.array([pair.same for pair in pairs])
     rows = [
         _row(name, "cosine", scores, truth, len(seen))
@@ -96,10 +98,10 @@ def wic(
     return WicReport(tuple(rows), len(seen), len(asked), float(majority))
 
 
-def pair_cosines(vectors: Half, name: str) -> Doubles:
+def pair_cosines(vectors: Half, name: str, lens: Lens | None = None) -> Doubles:
     """Of each pair: its two uses are rows next to each other. Rounded, so that no threshold falls
     between vectors that differ by rounding errors only."""
-    units = unit(view(vectors, name)).astype(np.float64)  # (2 N, D)
+    units = unit(view(vectors, name, lens=lens)).astype(np.float64)  # (2 N, D)
     return np.asarray((units[::2] * units[1::2]).sum(axis=1).round(5))  # (N,)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedder import LayerSource
+from elmore.embedder import LayerSource, lens_of
 from elmore.errors import ConfigError, InputError
 from elmore.tasks.readers.senses import (
     Lemma,
@@ -189,14 +189,14 @@ def nearest_senses(
     several = {lemma for lemma, found in senses.items() if len(found) > 1}
     uses = [(words, use) for words, use in (*known, *asked) if use.lemma in several]
     spans = [Use(words, use.start, use.stop - use.start) for words, use in uses]
-    vectors = use_vectors(source, spans, watch)
+    vectors, lens = use_vectors(source, spans, watch), lens_of(source)
     n_known = sum(use.lemma in several for _, use in known)
     places = [place for place, (_, use) in enumerate(asked) if use.lemma in several]
     rows_of: dict[Lemma, list[int]] = defaultdict(list)
     for row, (_, use) in enumerate(uses):
         rows_of[use.lemma].append(row)
     ways: dict[tuple[str, str], dict[int, str]] = {
-        (name, rule): {} for name in views(source.n_layers) for rule in RULES
+        (name, rule): {} for name in views(source.n_layers, lens) for rule in RULES
     }
     for lemma, rows in rows_of.items():
         split = bisect_left(rows, n_known)
@@ -204,6 +204,7 @@ def nearest_senses(
         own = senses[lemma]
         tags = np.array([[s in uses[row][1].senses for s in own] for row in seen], np.float32)
         for (name, rule), found in ways.items():
-            best = RULES[rule](view(vectors, name, seen), tags, view(vectors, name, new))
+            near, far = (view(vectors, name, some, lens) for some in (seen, new))
+            best = RULES[rule](near, tags, far)
             found |= {places[row - n_known]: own[s] for row, s in zip(new, best, strict=True)}
     return ways

@@ -14,13 +14,13 @@ LOG = "log.jsonl"
 class Log:
     """Appends to `log.jsonl`; a resumed run drops the lines after the step it resumes from."""
 
-    def __init__(self, folder: Path, start_step: int):
+    def __init__(self, folder: Path, start_step: int, *, board: bool = True):
         self.path = folder / LOG
         _drop_after(self.path, start_step)
         with writing(self.path):
             self._file = self.path.open("a", encoding="utf-8")
         self._board: Any = None
-        if find_spec("tensorboard") is not None:
+        if board and find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step + 1)

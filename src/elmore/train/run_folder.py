@@ -38,16 +38,23 @@ class RunFolder:
     """The recorder of runs that can be saved after any step."""
 
     def __init__(
-        self, folder: Path, *, keep: int, report: Report | None = None, notes: Sequence[str] = ()
+        self,
+        folder: Path,
+        *,
+        keep: int,
+        report: Report | None = None,
+        notes: Sequence[str] = (),
+        board: bool = True,
     ):
+        """Without `board` there are no files for TensorBoard: it takes seconds to import."""
         self.folder, self.keep, self._tell = folder, keep, report
         self._log: Log | None = None
-        self._notes = notes
+        self._notes, self._board = notes, board
 
     def start(self, step: int) -> None:
         for place in (self.folder, self.folder / CHECKPOINTS):
             sweep(place)
-        self._log = Log(self.folder, step)
+        self._log = Log(self.folder, step, board=self._board)
         for text in self._notes if step == 0 else ():
             self.note(0, text)
 

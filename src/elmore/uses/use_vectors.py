@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.embedder import LayerSource
-from elmore.embedding import Embedding, Vectors
+from elmore.embedding import Embedding, Vectors, need_lens
+from elmore.models.lens import MEANING, Lens
 from elmore.uses.geometry import Floats
 from elmore.uses.use import Use
 
@@ -47,16 +48,20 @@ def use_vectors(source: LayerSource, uses: Sequence[Use], watch: SentenceWatch =
     return kept
 
 
-def views(n_layers: int) -> list[str]:
-    """What can be looked at: each layer, and where there are several their mean."""
+def views(n_layers: int, lens: Lens | None = None) -> list[str]:
+    """What can be looked at: each layer, where there are several their mean, and a lens."""
     layers = [f"layer {number}" for number in range(n_layers)]
-    return layers if n_layers == 1 else [*layers, AVERAGE]
+    mean = [AVERAGE] if n_layers > 1 else []
+    return [*layers, *mean, *([MEANING] if lens is not None else [])]
 
 
-def view(kept: Half, name: str, rows: Rows | slice = ALL_ROWS) -> Floats:
-    """One layer, or the mean of all, of some of the uses."""
+def view(kept: Half, name: str, rows: Rows | slice = ALL_ROWS, lens: Lens | None = None) -> Floats:
+    """One layer, the mean of all, or what a lens makes of them, of some of the uses. The lens is
+    linear: of several words it gives the mean of their vectors."""
     if name == AVERAGE:
         return np.asarray(kept[:, rows].mean(axis=0, dtype=np.float32))  # (N, D)
+    if name == MEANING:
+        return need_lens(lens)(kept[:, rows].astype(np.float32))  # (N, D)
     return kept[int(name.removeprefix("layer ")), rows].astype(np.float32)  # (N, D)
 
 

@@ -57,11 +57,11 @@ const word = () => words()[view.position];
 const layers = () => info.index?.layers ?? [];
 const layer = () => (layers().includes(view.layer) ? view.layer : topLayer());
 
-/** Where context tells most; the mix if that is all the index has. */
+/** Where context tells most: the lens, the top layer, or the mix if that is all the index has. */
 const topLayer = () => layers().findLast((layer) => layer !== "mix") ?? "mix";
 
 /** Any mix can be made where every layer was kept; sliders all at zero count as equal. */
-const canMix = () => layers().length > info.n_layers;
+const canMix = () => layers().filter((layer) => layer !== "meaning").length > info.n_layers;
 const usable = () => view.weights?.length === info.n_layers && view.weights.some((w) => w > 0);
 const weights = () => (usable() ? view.weights : Array(info.n_layers).fill(1));
 
@@ -76,6 +76,10 @@ const uses = new Panel(byId("near"), api.neighbors, showNeighbors);
 const senses = new Panel(byId("senses"), api.senses, showMap);
 const heat = new Panel(byId("heat"), api.similarity, (answer) => {
   const names = answer.layers.map((_, i, all) => layerName(i < all.length - 1 ? i : "mix"));
+  if (answer.meaning) {
+    answer = { ...answer, layers: [...answer.layers, answer.meaning] };
+    names.push(layerName("meaning"));
+  }
   showHeat(inside("heat", ".tables"), byId("readout"), answer, names);
 });
 const map = new UseMap(byId("map"), (use) => choose(use));

@@ -6,7 +6,8 @@ import { say } from "./language.js";
 
 const PAUSE = 150; // milliseconds a slider rests before we ask the server
 
-export const layerName = (layer) => (layer === "mix" ? say.mix : say.layerNumber(layer));
+export const layerName = (layer) =>
+  typeof layer === "string" ? say[layer] : say.layerNumber(layer);
 
 /** One choice of several; `options` are [value, label, hint]. */
 function showChoice(fieldset, options, chosen, choose) {
@@ -21,7 +22,7 @@ function showChoice(fieldset, options, chosen, choose) {
 }
 
 export function showLayers(fieldset, layers, chosen, choose) {
-  const label = (layer) => (layer === "mix" ? say.mix : String(layer));
+  const label = (layer) => (typeof layer === "string" ? say[layer] : String(layer));
   const options = layers.map((layer) => [layer, label(layer), say.layerHint[layer]]);
   showChoice(fieldset, options, chosen, choose);
 }

@@ -12,6 +12,8 @@ export const START = {
   other: "", // the sentence compared with
 };
 
+const NAMED = ["mix", "meaning"]; // what can be looked at besides the layers by number
+
 export const isEmpty = (sentence) => sentence.length === 0;
 
 export function readView(hash = location.hash) {
@@ -19,7 +21,7 @@ export function readView(hash = location.hash) {
   return {
     sentence: readSentence(fields, "text", "words"),
     position: natural(fields.get("at")),
-    layer: fields.get("layer") === "mix" ? "mix" : natural(fields.get("layer")),
+    layer: NAMED.includes(fields.get("layer")) ? fields.get("layer") : natural(fields.get("layer")),
     weights: readWeights(fields.get("mix")),
     everywhere: fields.get("among") === "all",
     other: readSentence(fields, "with", "with-words"),
