@@ -1,4 +1,4 @@
-"""What a name or path is: a shipped model, a native folder, or one of the published formats.
+"""What a name or path is: a shipped or published model, a native folder, or a foreign format.
 The layouts are a list tried in order; when none fits, the error says what was looked for.
 """
 
@@ -28,6 +28,9 @@ from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.bert import Bert
+from elmore.published.catalog import catalog, is_published, shipped
+from elmore.published.download import find_files
+from elmore.published.hub import HUB, hub_folder
 from elmore.small_files import read_small
 from elmore.text.vocabulary import VOCABULARY
 
@@ -51,12 +54,14 @@ class Source:
 
 def shipped_names() -> list[str]:
     """Models inside the package itself."""
-    folder = files("elmore") / "pretrained"
-    return sorted(f.name for f in folder.iterdir() if f.is_dir()) if folder.is_dir() else []
+    return [folder.name for folder in shipped()]
 
 
-def find_source(source: str | Path, options: str | Path | None = None) -> Source:
-    """Decide what `source` is, or say what was looked for."""
+def find_source(
+    source: str | Path, options: str | Path | None = None, *, download: bool = True
+) -> Source:
+    """Decide what `source` is, or say what was looked for. A published model that is not in the
+    cache is downloaded, if that is allowed."""
     if not str(source):
         raise InputError("The model's name is empty; expected a shipped name, a folder or a file.")
     path = Path(source)
@@ -65,10 +70,20 @@ def find_source(source: str | Path, options: str | Path | None = None) -> Source
     if _exists(index := Path(f"{path}.index")) and not _exists(path):
         path = index  # TensorFlow's checkpoints are named without an ending
     if not _exists(path):
-        raise InputError(_not_found(source))
+        path, published = _remote(str(source), download)
+        options = options or published
     if path.is_file():
         return _from_file(path, None if options is None else Path(options))
     return _from_folder(path, None if options is None else Path(options))
+
+
+def _remote(source: str, download: bool) -> tuple[Path, Path | None]:
+    """A model of the Hugging Face Hub or a published one, with its options if they are apart."""
+    if source.startswith(HUB):
+        return hub_folder(source, download=download), None
+    if is_published(source):
+        return find_files(source, download=download)
+    raise InputError(_not_found(source))
 
 
 def load(
@@ -77,16 +92,19 @@ def load(
     options: str | Path | None = None,
     heads: bool = False,
     words: WordOptions = AS_THE_FILES_SAY,
+    download: bool = True,
 ) -> Checkpoint:
     """Read any `source`; its heads only if asked for and present."""
-    with open_source(source, options) as found:
+    with open_source(source, options, download=download) as found:
         return read_source(found, heads=heads, words=words)
 
 
 @contextmanager
-def open_source(source: str | Path, options: str | Path | None = None) -> Iterator[Source]:
+def open_source(
+    source: str | Path, options: str | Path | None = None, *, download: bool = True
+) -> Iterator[Source]:
     """What `source` is. An archive is unpacked for the duration of the block."""
-    found = find_source(source, options)
+    found = find_source(source, options, download=download)
     if found.format != "archive":
         yield found
         return
@@ -279,10 +297,13 @@ def _not_found(source: str | Path) -> str:
     names = shipped_names()
     folder = Path(source).parent
     around = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(str(source), [*names, *around])
+    near = difflib.get_close_matches(str(source), [*names, *around, *catalog()])
     shipped = f"shipped models ({', '.join(names)})" if names else "shipped models (none here)"
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    looked = f"looked among {shipped} and for a file or folder of that name"
+    looked = (
+        f"looked among {shipped}, published models (`elmore models`) and for a file or folder of "
+        "that name"
+    )
     return f"No model {str(source)!r}: {looked}.{hint}"
 
 

@@ -64,8 +64,9 @@ AsIs = Annotated[
 BadBytes = Annotated[Errors, typer.Option("--errors", help="For bytes that are not UTF-8.")]
 
 # Models
-Model = Annotated[str, typer.Option(help="The name of an included model, a folder or a file.")]
-Source = Annotated[str, typer.Argument(help="The name of an included model, a folder or a file.")]
+_SOURCE = "A name that `elmore models` lists, a folder, a file, or hf:owner/name."
+Model = Annotated[str, typer.Option(help=_SOURCE)]
+Source = Annotated[str, typer.Argument(help=_SOURCE)]
 OptionsFile = Annotated[
     Path | None, typer.Option("--options", help="The options file, if not beside the weights.")
 ]
