@@ -172,18 +172,21 @@ class Embedder(Streams):
         pieces: str | None = None,
         lowercase: bool | None = None,
         heads: bool = False,
+        download: bool = True,
     ) -> "Embedder":
-        """A shipped name, a native folder, or a published file; see `elmore doctor SOURCE`.
+        """A shipped name, a folder, a file, a published name (`elmo-original`; `elmore models`
+        lists them) or `hf:owner/name`. See also `elmore doctor SOURCE`.
 
         `precision` "int8" is two to four times as fast on a CPU, with an error of some percent; it
         is for LSTMs and BERT. "bfloat16" is for BERT where the CPU or GPU has units for it.
         A model that reads pieces of words, such as BERT, gives a word the vector of its first
         piece, or with `pieces` "mean" the mean of all. `lowercase` is needed only where the
         model's files do not say whether it reads lowercased text. `heads` also loads what predicts
-        words, if it is there; a `Predictor` needs it.
+        words, if it is there; a `Predictor` needs it. With `download` False, a published model
+        must be in the cache already.
         """
         words = word_options(lowercase, pieces)
-        checkpoint = load(source, options=options, heads=heads, words=words)
+        checkpoint = load(source, options=options, heads=heads, words=words, download=download)
         return cls(checkpoint, device=device, precision=precision, source=str(source))
 
     @classmethod

@@ -24,6 +24,10 @@ COMMANDS = {
         "source text --as-is --carry-state --errors --first-words --lines --max-words "
         "--no-carry-state --no-tokenize --options --per-sentence --quiet --tokenize"
     ),
+    "models": "--cached --json --verify",
+    "download": "names --accept-changed --quiet",
+    "card": "source --data --language --license --name --options --output",
+    "push": "source target --data --language --license --options --private",
     "convert": "source target --options" + PIECES,
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "

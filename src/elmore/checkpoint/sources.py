@@ -1,4 +1,4 @@
-"""What a name or path is: a shipped model, a native folder, or one of the published formats.
+"""What a name or path is: a shipped or published model, a native folder, or a foreign format.
 The layouts are a list tried in order; when none fits, the error says what was looked for.
 """
 
@@ -33,13 +33,15 @@ from elmore.checkpoint.companions import (
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
-from elmore.checkpoint.names import PART_MARK, check_name, exists, shipped_names
+from elmore.checkpoint.names import PART_MARK, check_name, exists, is_remote, shipped_names
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.bert import Bert
+from elmore.published.download import find_files
+from elmore.published.hub import HUB, hub_folder
 from elmore.small_files import read_small
 from elmore.text.vocabulary import VOCABULARY
 
@@ -63,20 +65,33 @@ class Source:
     """Which model of an archive that contains several, by a part of its name."""
 
 
-def find_source(source: str | Path, options: str | Path | None = None) -> Source:
-    """Decide what `source` is, or say what was looked for."""
+def find_source(
+    source: str | Path, options: str | Path | None = None, *, download: bool = True
+) -> Source:
+    """Decide what `source` is, or say what was looked for. A published model that is not in the
+    cache is downloaded, if that is allowed."""
     check_name(source)
     path = Path(source)
     if str(source) in shipped_names():
         return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))
     if exists(index := Path(f"{path}.index")) and not exists(path):
         path = index  # TensorFlow's checkpoints are named without an ending
-    if not exists(path):
+    if not exists(path) and is_remote(str(source)):
+        path, published = _remote(str(source), download)
+        options = options or published
+    elif not exists(path):
         named, _, part = str(source).rpartition(PART_MARK)
-        return replace(find_source(named, options), part=part)
+        return replace(find_source(named, options, download=download), part=part)
     if path.is_file():
         return _from_file(path, None if options is None else Path(options))
     return _from_folder(path, None if options is None else Path(options))
+
+
+def _remote(source: str, download: bool) -> tuple[Path, Path | None]:
+    """A model of the Hugging Face Hub or a published one, with its options if they are apart."""
+    if source.startswith(HUB):
+        return hub_folder(source, download=download), None
+    return find_files(source, download=download)
 
 
 def load(
@@ -85,16 +100,19 @@ def load(
     options: str | Path | None = None,
     heads: bool = False,
     words: WordOptions = AS_THE_FILES_SAY,
+    download: bool = True,
 ) -> Checkpoint:
     """Read any `source`; its heads only if asked for and present."""
-    with open_source(source, options) as found:
+    with open_source(source, options, download=download) as found:
         return read_source(found, heads=heads, words=words)
 
 
 @contextmanager
-def open_source(source: str | Path, options: str | Path | None = None) -> Iterator[Source]:
+def open_source(
+    source: str | Path, options: str | Path | None = None, *, download: bool = True
+) -> Iterator[Source]:
     """What `source` is. An archive is unpacked for the duration of the block."""
-    found = find_source(source, options)
+    found = find_source(source, options, download=download)
     if found.format != "archive":
         yield found
         return

@@ -32,6 +32,8 @@ EXTRAS = {
     "plot": "matplotlib",
     "search": "faiss",
     "serve": "fastapi",
+    "hub": "huggingface_hub",
+    "cluster": "ray",
 }
 _SHORT = 12  # characters of a fingerprint that tell models apart
 
@@ -106,8 +108,8 @@ def examine(
     from elmore.checkpoint.sources import find_source, open_source, read_source
     from elmore.models.bert import Bert
 
-    given = find_source(source, options)
-    with open_source(source, options) as found:
+    given = find_source(source, options, download=False)
+    with open_source(source, options, download=False) as found:
         inside = found.format not in ("native", "hdf5")  # there the softmax is a file of its own
         checkpoint = read_source(found, heads=inside, words=words or AS_THE_FILES_SAY)
         files, parts = _files(given), [found.softmax, *_files(found)]

@@ -15,16 +15,21 @@ from typing import Annotated, Any
 import typer
 
 from elmore import __version__
+from elmore.cli.card import card
 from elmore.cli.compare import compare
 from elmore.cli.convert import convert
 from elmore.cli.demo import demo
 from elmore.cli.doctor import doctor
+from elmore.cli.download import download
 from elmore.cli.embed import embed
 from elmore.cli.evaluate import evaluate
 from elmore.cli.index import index
 from elmore.cli.lens import lens
+from elmore.cli.models import models
 from elmore.cli.neighbors import neighbors
 from elmore.cli.pretrain import pretrain
+from elmore.cli.progress import download_bar
+from elmore.cli.push import push
 from elmore.cli.score import score
 from elmore.cli.senses import senses
 from elmore.cli.serve import serve
@@ -32,6 +37,7 @@ from elmore.cli.store import store
 from elmore.cli.substitutes import substitutes
 from elmore.cli.task import task
 from elmore.errors import ElmoreError, ElmoreWarning
+from elmore.published.download import watched_by
 
 DEBUG = "--debug"
 FAILED = 2
@@ -52,6 +58,10 @@ for verb in (
     substitutes,
     doctor,
     serve,
+    models,
+    download,
+    card,
+    push,
 ):
     app.command()(verb)
 app.add_typer(score, name="score")
@@ -88,7 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _Warned(warnings.showwarning)
-            code = _run(given or ["--help"])
+            with watched_by(lambda: download_bar("--quiet" in given)):
+                code = _run(given or ["--help"])
         sys.stdout.flush()
         return code
     except (Exception, KeyboardInterrupt) as error:

@@ -101,7 +101,7 @@ AsIs = Annotated[
 BadBytes = Annotated[Errors, typer.Option("--errors", help="For bytes that are not UTF-8.")]
 
 # Models
-_MODEL = "The name of an included model, a folder or a file."
+_MODEL = "A name that `elmore models` lists, a folder, a file, or hf:owner/name."
 Model = Annotated[str, typer.Option(help=_MODEL, callback=known_model)]
 ModelOfText = Annotated[
     str | None,

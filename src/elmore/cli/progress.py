@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -82,3 +82,24 @@ def text_bytes(paths: list[Path]) -> int | None:
     """The size of a text, where it can be known before reading."""
     plain = all(path.is_file() and path.suffix not in COMPRESSED for path in paths)
     return sum(path.stat().st_size for path in paths) if plain else None
+
+
+@contextmanager
+def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar of the bytes of a file, which appears with the first of them. Where there is no
+    terminal, one line says what is downloaded and how large it is."""
+    bars: list[Bar] = []
+    told: set[str] = set()
+    with ExitStack() as stack:
+
+        def show(name: str, done: int, total: int | None) -> None:
+            if not bars:
+                again = "Run it again to continue the download."
+                bars.append(stack.enter_context(Bar(quiet, if_stopped=again)))
+            if name not in told:
+                told.add(name)
+                size = "size unknown" if total is None else f"{total / 1e6:,.1f} MB"
+                bars[0].line(f"Downloading {name} ({size})")
+            bars[0].update(done, total, figures=f"{done / 1e6:,.1f} MB")
+
+        yield show

@@ -117,6 +117,7 @@ def serve(
             pieces=pieces,
             lowercase=lowercase,
             heads=substitutes,
+            download=False,
         )
         name = Path(model).name
         found = None if index is None else Index.open(index, embedder)

@@ -1,0 +1,1 @@
+"""Models that others have published, by the names people know them by."""
