@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmore.errors import ConfigError
 from elmore.nn.beam_search import Hypothesis, SearchConfig, Stepped, beam_search
 
 BEGIN, END, N = 0, 1, 4  # two marks, two words
@@ -112,7 +113,7 @@ def _has_repeat(ids: tuple[int, ...], n: int) -> bool:
 )
 def test_a_beam_of_everything_finds_the_optimum(settings: dict):
     table = Table()
-    config = SearchConfig(beam=2**4, max_length=4, max_ratio=None, **settings)
+    config = SearchConfig(beam=4**4, max_length=4, max_ratio=None, **settings)
     for number, found in enumerate(search(table, list(range(6)), config, n_best=3)):
         best = brute_force(table, number, config)[:3]
         assert [h.ids for h in found] == [ids for _, ids in best]
@@ -175,7 +176,7 @@ def test_the_search_goes_on_after_the_best_has_ended():
 
     class Two(Table):
         def row(self, number: int, prefix: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-            ends = {1: 0.05, 2: 0.6}.get(len(prefix), 0.02 if len(prefix) < 6 else 0.98)
+            ends = {1: 0.05, 2: 0.5}.get(len(prefix), 0.001 if len(prefix) < 6 else 0.98)
             rest = (1 - ends) * 0.999
             found = torch.tensor([1e-9, ends, rest, (1 - ends) * 0.001])
             return found.log(), torch.ones(3) / 3
@@ -201,6 +202,11 @@ def test_the_largest_length_follows_the_source():
     assert [config.longest(n) for n in (1, 10, 100)] == [12, 30, 50]
     with pytest.raises(ValueError, match="min_length=9"):
         SearchConfig(min_length=9, max_length=5)
+
+
+def test_more_outputs_than_hypotheses_are_refused():
+    with pytest.raises(ConfigError, match="1 to 2, the beam"):
+        search(Table(), [0], SearchConfig(beam=2), n_best=3)
 
 
 def test_normalized_scores():

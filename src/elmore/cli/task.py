@@ -31,6 +31,8 @@ TRAINED = {
     "sst": "Sentiment trees, their roots.",
     "entailment": "Sentence pairs, TSV or JSON lines.",
     "qa": "Questions on paragraphs, SQuAD 1.1.",
+    "translate": "Texts and their translations, TSV, JSON lines or two files.",
+    "summarize": "Texts and their summaries or titles, the same.",
 }
 
 task = typer.Typer(help="Tagging, sentiment, entailment, questions, senses.", rich_markup_mode=None)

@@ -3,7 +3,7 @@ layers of vectors like every model, and with its softmax it predicts the next pi
 """
 
 # B rows, T steps, P pieces of all words, W words of all, D dim, V pieces of the vocabulary
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -112,6 +112,8 @@ class CausalLM(nn.Module):
         self.softmax = Softmax(config.n_pieces, config.dim) if softmax is None else softmax
         if config.tied:
             self.softmax.weight = causal.pieces.weight
+            self.register_state_dict_post_hook(_leave_out)  # files have it once
+            self.register_load_state_dict_pre_hook(_put_back)
         self.dropout = Dropout(dropout)  # on what the softmax sees
 
     def loss(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, int]:
@@ -131,3 +133,13 @@ class CausalLM(nn.Module):
         step = torch.arange(ids.shape[1] - 1, device=ids.device)
         real = step < (lengths - 1).unsqueeze(1)  # (B, T - 1)
         return layers[-1][real], ids[:, 1:][real]
+
+
+def _leave_out(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    del state[f"{prefix}softmax.weight"]
+
+
+def _put_back(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    table = f"{prefix}causal.pieces.weight"
+    if table in state:
+        state[f"{prefix}softmax.weight"] = state[table]

@@ -4,8 +4,9 @@ sentences of its batch. Finished hypotheses are compared by their normalized sco
     (Σ log p) / ((5 + n) / 6)^α + β Σ_i log min(Σ_t a_ti, 1) - γ Σ_i max(Σ_t a_ti - 1, 0)
 
 with n pieces, the end included, and a_ti the attention to source piece i at step t (Wu et al. 2016;
-the last term, against repeats, is OpenNMT's "summary" penalty). A sentence is done when no live
-hypothesis can become better than those that are finished already.
+the last term, against repeats, is OpenNMT's "summary" penalty). A hypothesis is finished when its
+end is among the K best ways to go on. A sentence is done when no live hypothesis can become better
+than the finished ones, or when K are finished and no live one is better so far.
 """
 
 # B sentences, K hypotheses of each (the beam), V pieces, S source pieces, t steps so far
@@ -17,6 +18,7 @@ from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor
 
 from elmore.config import Frozen
+from elmore.errors import ConfigError
 
 State = TypeVar("State")
 
@@ -115,7 +117,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of every sentence, best first; at least one each. `state` is that before
     the first step, with K equal hypotheses of each sentence; `n_source` are the pieces of each."""
-    search = _Search(stepper, state, config, begin, end, max(n_best, 1), torch.device(device))
+    if not 1 <= n_best <= config.beam:
+        raise ConfigError(f"n_best is {n_best}; expected 1 to {config.beam}, the beam.")
+    search = _Search(stepper, state, config, begin, end, n_best, torch.device(device))
     return search.run(n_source)
 
 
@@ -188,13 +192,14 @@ class _Search(Generic[State]):
         looked: Tensor,
         live: list[_Sentence],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2K best ways to go on: those that end are finished, the best K others live on."""
+        """Of the 2K best ways to go on, those that end and are among the first K are finished; the
+        best K that do not end live on."""
         k, n_pieces = log_probs.shape[1:]
         scores = (sums.unsqueeze(2) + log_probs).flatten(1)  # (B, K V)
         best, at = scores.topk(min(2 * k, scores.shape[1]), dim=1)
         beams, pieces = at // n_pieces, at % n_pieces
         ends = pieces == self.end
-        for b, place in (ends & (best > -torch.inf)).nonzero().tolist():
+        for b, place in (ends & (best > -torch.inf))[:, :k].nonzero().tolist():
             beam = int(beams[b, place])
             written, attention = ids[b, beam].tolist(), looked[b, beam]
             live[b].finished.append(
@@ -227,14 +232,16 @@ class _Search(Generic[State]):
 
     def _is_done(self, sentence: _Sentence, sums: Tensor, step: int) -> bool:
         """At the largest length, or when no live hypothesis can still be among the best: its sum
-        can only fall, and is divided by the largest length at best."""
+        can only fall, and is divided by the largest length at best. With K finished, a live one
+        must be better as it is."""
         best = float(sums.max())
         if step >= sentence.longest + 1 or best == -torch.inf:
             return True
         if len(sentence.finished) < self.n_best:
             return False
         wanted = sorted((h.score for h in sentence.finished), reverse=True)[self.n_best - 1]
-        return self._normalized(best, sentence.longest + 1) <= wanted
+        full = len(sentence.finished) >= self.config.beam
+        return self._normalized(best, step + 1 if full else sentence.longest + 1) <= wanted
 
     def _cut_off(self, sentence: _Sentence, sums: Tensor, ids: Tensor, looked: Tensor) -> None:
         """Too few have ended: those of the largest length are returned as they are."""

@@ -50,6 +50,11 @@ class LineBatches:
             self.epoch, self.place, self._batches = self.epoch + 1, 0, None
         return self.read(batch)
 
+    @property
+    def n_lines(self) -> int:
+        """Parts of long lines counted apart."""
+        return len(self._lines)
+
     def read(self, numbers: NDArray[np.int64]) -> Lines:
         """Some lines by their numbers."""
         begin, end = self.subwords.begin, self.subwords.end

@@ -13,11 +13,13 @@ from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
+from elmore.tasks.generation import Summarize, Translate
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.tagging import ConlluLayout, Tagging
 
 AnyTask = Annotated[
-    Tagging | Classification | Entailment | QuestionAnswering, Field(discriminator="kind")
+    Tagging | Classification | Entailment | QuestionAnswering | Translate | Summarize,
+    Field(discriminator="kind"),
 ]
 
 
@@ -103,8 +105,19 @@ def qa() -> FitConfig:
     return FitConfig(task=QuestionAnswering(), encoder=EncoderConfig(join="both"))
 
 
+def translate() -> FitConfig:
+    """One language into another, by sequence to sequence from two language models."""
+    return FitConfig(task=Translate(), encoder=EncoderConfig(own=None), batch=64, clip=5.0)
+
+
+def summarize() -> FitConfig:
+    """Headlines, subjects and summaries; pieces may be copied from the text."""
+    return FitConfig(task=Summarize(), encoder=EncoderConfig(own=None), batch=32, clip=2.0)
+
+
 RECIPES: dict[str, Callable[[], FitConfig]] = {
-    recipe.__name__: recipe for recipe in (ner, chunking, taglm, pos, sst, entailment, qa)
+    recipe.__name__: recipe
+    for recipe in (ner, chunking, taglm, pos, sst, entailment, qa, translate, summarize)
 }
 
 

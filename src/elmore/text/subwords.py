@@ -45,6 +45,9 @@ class Subwords(Protocol):
     def piece(self, i: int) -> str:
         """How a piece is shown to people."""
 
+    def n_bytes(self, i: int) -> int:
+        """Of the text of a piece, without the space before it."""
+
     def unknown(self, word: str) -> bool:
         """Whether the word looks like any other unknown one."""
 
@@ -121,6 +124,9 @@ class BytePairs:
         found = bytes(self._bytes[character] for character in self.vocabulary[i])
         return found.decode("utf-8", "replace").replace(_SPACE, "▁")
 
+    def n_bytes(self, i: int) -> int:
+        return len(self.vocabulary[i].removeprefix("Ġ"))  # a character of a piece is a byte
+
     def unknown(self, word: str) -> bool:
         del word  # every byte has a piece
         return False
@@ -154,6 +160,9 @@ class WholeWords:
 
     def piece(self, i: int) -> str:
         return self.vocabulary.words[i]
+
+    def n_bytes(self, i: int) -> int:
+        return len(self.vocabulary.words[i].encode())
 
     def unknown(self, word: str) -> bool:
         return word not in self.vocabulary
