@@ -15,7 +15,8 @@ def bleu_score(
 ) -> Score:
     """Of a whole corpus. `tokenize` is sacrebleu's name: 13a, zh, none …"""
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         raise ConfigError(f"BLEU needs `sacrebleu`, which is not installed: {INSTALL}.") from None
     streams = _streams(references)
@@ -31,8 +32,8 @@ def bleu_score(
     return Score(figures, (f"BLEU {bleu.get_signature()}", f"chrF {chrf.get_signature()}"))
 
 
-def _streams(references: Sequence[Sequence[str]]) -> list[list[str | None]]:
-    """One list per number of the reference, None where a text has fewer."""
+def _streams(references: Sequence[Sequence[str]]) -> Any:
+    """One list per number of the reference, with None where a text has fewer."""
     most = max(map(len, references))
     return [[own[i] if i < len(own) else None for own in references] for i in range(most)]
 

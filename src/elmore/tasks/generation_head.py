@@ -195,14 +195,16 @@ class GenerationHead(Head[Text, Output]):
                 shown[place] = example.source[max(0, owners[int(looked.argmax())])]
         return " ".join(shown)
 
-    def adjust(self, settings: Sequence[str]) -> None:
+    def adjusted(self, task: Any, settings: Sequence[str]) -> Any:
         for setting in settings:
             name = setting.partition("=")[0].removeprefix("task.")
             if name.partition(".")[0] not in _FREE:
                 raise ConfigError(
                     f"--set {setting}: fixed by the training; expected {', '.join(_FREE)}."
                 )
-        self.config = override(self.config, [s.removeprefix("task.") for s in settings])
+        found: GenerationConfig = override(task, [s.removeprefix("task.") for s in settings])
+        self.config = found
+        return found
 
     def notes(self, examples: Sequence[Text]) -> tuple[str, ...]:
         most = self.config.longest_source

@@ -106,6 +106,10 @@ class TaskModel(nn.Module):
         unlike = (*self.unseen(examples), *self.cut_words(examples), *nothing_right(score))
         return Score(score.figures, (*score.notes, *unlike))
 
+    def adjust(self, settings: Sequence[str]) -> None:
+        """Change how predictions are made, by `a.b=c`, where something can be changed."""
+        self.task = self.head.adjusted(self.task, settings)
+
     def cut_words(self, examples: Sequence[Any]) -> tuple[str, ...]:
         """One note for each source of vectors that cannot read every word to its end, and what the
         head cannot read."""

@@ -81,10 +81,11 @@ class Head(nn.Module, Generic[E, P]):
         """On what it cannot read as it is."""
         return ()
 
-    def adjust(self, settings: Sequence[str]) -> None:
-        """Change how predictions are made, by `a.b=c`."""
+    def adjusted(self, task: Any, settings: Sequence[str]) -> Any:
+        """Change how predictions are made, by `a.b=c`. Returns the task with these settings."""
         if settings:
             raise ConfigError(f"--set {settings[0]}: there is nothing to set in the predictions.")
+        return task
 
 
 class Task(Protocol[E, P, S]):
