@@ -1,4 +1,4 @@
-"""Where a decoder looked, as a picture: a row per piece written, a column per piece of the source."""
+"""Where a decoder looked, as a picture: a row per piece written, a column per source piece."""
 
 from collections.abc import Sequence
 from html import escape
@@ -12,9 +12,9 @@ def attention_svg(
 ) -> str:
     """The darker a square, the more weight its source piece had when its row was written."""
     width, height = _LEFT + _CELL * len(source) + 10, _TOP + _CELL * len(written) + 10
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="sans-serif" font-size="13" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">',
         "<title>Attention to the source, one row per piece written</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
