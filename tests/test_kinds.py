@@ -33,6 +33,8 @@ from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, Dictionar
 from elmore.text.vocabulary import MARKS, Vocabulary
 from tests.tasks.tiny_data import write_columns
 from tests.tiny_bert import tiny_bert
+from tests.tiny_causal import TRANSFORMER as ONE_WAY
+from tests.tiny_causal import tiny_causal
 from tests.toy_model import ToyConfig, toy_checkpoint
 
 WORDS = "the river bank lent money we sat on a grassy . one".split()
@@ -93,6 +95,10 @@ def _distilbert() -> Checkpoint:
     return tiny_bert(heads=True, n_segments=0, pooler=False)
 
 
+def _causal_transformer() -> Checkpoint:
+    return tiny_causal(ONE_WAY, tied=False)
+
+
 KINDS: dict[str, Callable[[], Checkpoint]] = {
     "LSTM biLM": _characters,
     "Transformer biLM": _transformer,
@@ -101,10 +107,13 @@ KINDS: dict[str, Callable[[], Checkpoint]] = {
     "BERT": tiny_bert,
     "BERT, means of pieces": _bert_means,
     "DistilBERT": _distilbert,
+    "causal LSTM": tiny_causal,
+    "causal Transformer": _causal_transformer,
     "toy": toy_checkpoint,
 }
 # PyTorch adds up another number of rows in another order: these kinds are equal up to rounding.
 ROUNDING = {"Transformer biLM": 2e-6, "word table": 2e-6}
+ROUNDING |= {"causal LSTM": 2e-6, "causal Transformer": 2e-6}
 ROUNDING |= {"BERT": 2e-6, "BERT, means of pieces": 2e-6, "DistilBERT": 2e-6}
 
 

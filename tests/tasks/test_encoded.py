@@ -1,6 +1,6 @@
 """Where an example finds its own inputs, and a task whose examples share theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -57,7 +57,7 @@ class Known(State):
     kind: Literal["known"] = "known"
     most: int
 
-    def unseen(self, later: "Known") -> tuple[str, ...]:
+    def unseen(self, later: Callable[[], "Known"]) -> tuple[str, ...]:
         return ("longer than any before",) if later.most > self.most else ()
 
 

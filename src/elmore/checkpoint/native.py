@@ -75,7 +75,7 @@ def is_native(folder: Path) -> bool:
 def read_native(folder: Path, *, heads: bool = False) -> Checkpoint:
     """Heads are often larger than the model: they are read only when asked for."""
     config = read_config(folder / CONFIG)
-    model = build_model(config.model, _tensors(folder / MODEL), str(folder / MODEL))
+    model = build_model(config.model, read_tensors(folder / MODEL), str(folder / MODEL))
     listed = folder / VOCABULARY
     words = Vocabulary.read(listed) if listed.is_file() else None
     dictionary = read_dictionaries(config.model, folder / CHARACTERS, folder / WORDS)
@@ -110,9 +110,9 @@ def _read_heads(folder: Path, config: NativeConfig) -> dict[str, nn.Linear | Ada
     for name, path in head_files(folder, config).items():
         match kinds[name]:
             case AdaptiveSoftmaxConfig() as kind:
-                found[name] = _read_adaptive(_tensors(path), dim, kind, path)
+                found[name] = _read_adaptive(read_tensors(path), dim, kind, path)
             case LinearHeadConfig():
-                found[name] = _read_linear(_tensors(path), dim, path)
+                found[name] = _read_linear(read_tensors(path), dim, path)
     return found
 
 
@@ -187,7 +187,7 @@ def read_config(path: Path) -> NativeConfig:
     return config
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
     with open_safetensors(path) as file:
         names = list(file.keys())
         for name in names:

@@ -19,6 +19,7 @@ from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
 from elmore.checkpoint.bert_tf import BERT_CONFIG, read_bert_tf
 from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
+from elmore.checkpoint.causal import is_causal, read_causal, write_causal
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.companions import (
     HDF5_ENDINGS,
@@ -40,12 +41,15 @@ from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.bert import Bert
+from elmore.models.causal import Causal
 from elmore.published.download import find_files
 from elmore.published.hub import HUB, hub_folder
 from elmore.small_files import read_small
 from elmore.text.vocabulary import VOCABULARY
 
-Format = Literal["native", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"]
+Format = Literal[
+    "native", "causal", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"
+]
 
 WITH_LENS: tuple[Format, ...] = ("native", "bert")
 """Folders that can have one beside the weights; any model can be converted to one of these."""
@@ -148,6 +152,8 @@ def _read(found: Source, heads: bool, words: WordOptions) -> Checkpoint:
     match found.format:
         case "native":
             return read_native(found.path, heads=heads)
+        case "causal":
+            return read_causal(found.path, heads=heads)
         case "manylangs":
             return read_manylangs(found.path)
         case "allennlp":
@@ -169,6 +175,8 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
         match checkpoint.model:
             case Bert():
                 write_bert(checkpoint, target)
+            case Causal():
+                write_causal(checkpoint, target)
             case _:
                 write_native(checkpoint, target)
         return sorted(path for path in target.rglob("*") if path.is_file())
@@ -251,7 +259,9 @@ def _bert(folder: Path, _: Path | None) -> Source | None:
 
 def _native(folder: Path, _: Path | None) -> Source | None:
     run = folder if is_native(folder) else _checkpoint_of_run(folder)
-    return None if run is None else Source("native", run)
+    if run is None:
+        return None
+    return Source("causal" if is_causal(run) else "native", run)
 
 
 def _checkpoints(folder: Path, options: Path | None) -> Source | None:

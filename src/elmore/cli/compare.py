@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.options import Cache, Dev, Epochs, FineTune, Quiet, Settings, Train
-from elmore.cli.task import EpochBar, Name, configured
+from elmore.cli.task import (
+    EpochBar,
+    Name,
+    SourceLM,
+    TargetLM,
+    configured,
+    from_language_models,
+)
 
 if TYPE_CHECKING:
     from elmore.tasks.compare.compare import CompareProgress
@@ -18,7 +25,11 @@ SOME_FAILED = 1
 def compare(
     name: Name,
     encoders: Annotated[
-        str, typer.Option(help="As in `task train`, with commas: none,glove:F,bert:DIR+tune.")
+        str,
+        typer.Option(
+            help="As in `task train`, with commas: none,glove:F,bert:DIR+tune; or starts of "
+            "translate and summarize: none,both,both+small-en."
+        ),
     ],
     train: Train,
     dev: Dev,
@@ -27,6 +38,8 @@ def compare(
     fractions: Annotated[
         str, typer.Option(help="Fractions of --train to train on, such as 0.01,0.1,1.")
     ] = "1",
+    source_lm: SourceLM = None,
+    target_lm: TargetLM = None,
     seeds: Annotated[int, typer.Option(help="Training runs per encoder and fraction.")] = 3,
     epochs: Epochs = None,
     fine_tune: FineTune = False,
@@ -44,9 +57,10 @@ def compare(
     from elmore.tasks.compare.compare import compare as run
     from elmore.tasks.compare.trials import CompareConfig
 
+    lms = from_language_models(source_lm, target_lm)
     given = {
         "task": name,
-        "fit": configured(name, settings or [], epochs, fine_tune),
+        "fit": configured(name, [*lms, *(settings or [])], epochs, fine_tune),
         "train": train,
         "dev": dev,
         "test": test,

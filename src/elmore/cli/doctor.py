@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elmore.checkpoint.checkpoint import Checkpoint, LearnedMix
     from elmore.checkpoint.sources import Source
     from elmore.models.bert import BertConfig
+    from elmore.models.causal import CausalConfig
     from elmore.nn.char_cnn import CharCNNConfig
     from elmore.nn.lstm import LSTMConfig
     from elmore.nn.transformer import TransformerConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 EXTRAS = {
     "bert": "tokenizers",
+    "generate": "sacrebleu",
     "zh": "jieba",
     "zst": "zstandard",
     "tensorboard": "tensorboard",
@@ -107,18 +109,22 @@ def examine(
     from elmore.checkpoint.bilm import SOFTMAX
     from elmore.checkpoint.sources import find_source, open_source, read_source
     from elmore.models.bert import Bert
+    from elmore.models.causal import Causal
 
     given = find_source(source, options, download=False)
     with open_source(source, options, download=False) as found:
-        inside = found.format not in ("native", "hdf5")  # there the softmax is a file of its own
+        # In these the softmax is a file of its own.
+        inside = found.format not in ("native", "causal", "hdf5")
         checkpoint = read_source(found, heads=inside, words=words or AS_THE_FILES_SAY)
         files, parts = _files(given), [found.softmax, *_files(found)]
     softmax = SOFTMAX in checkpoint.heads or any(p and SOFTMAX in p.name for p in parts)
-    described = (
-        _bert(checkpoint.model.config, checkpoint)
-        if isinstance(checkpoint.model, Bert)
-        else _bilm(checkpoint, softmax)
-    )
+    match checkpoint.model:
+        case Bert(config=config):
+            described = _bert(config, checkpoint)
+        case Causal(config=config):
+            described = _causal(config, checkpoint, softmax)
+        case _:
+            described = _bilm(checkpoint, softmax)
     return ModelSummary(
         format=found.format + (" in an archive" if given != found else ""),
         files=files,
@@ -160,6 +166,20 @@ def _bert(config: "BertConfig", checkpoint: "Checkpoint") -> dict[str, Any]:
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{len(reader.wordpiece):,} pieces",
         "heads": ("heads", ", ".join(checkpoint.heads) or "none"),
+    }
+
+
+def _causal(config: "CausalConfig", checkpoint: "Checkpoint", softmax: bool) -> dict[str, Any]:
+    from elmore.checkpoint.causal import subwords_of
+
+    tied = "tied to the table of pieces" if config.tied else "with weights of its own"
+    return {
+        "input": "pieces; a word is its last piece, the mean of its pieces in the first layer",
+        "context": f"one direction only: words before, none after; {_context(config.context)}",
+        "layers": f"{config.context.n_layers + 1}, including the context-free one",
+        "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
+        "vocabulary": f"{len(subwords_of(checkpoint)):,} pieces",
+        "heads": ("softmax", f"there, {tied}" if softmax else "missing"),
     }
 
 

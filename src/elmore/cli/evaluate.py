@@ -1,4 +1,4 @@
-"""`elmore evaluate`: the perplexity of a text under a model, both directions."""
+"""`elmore evaluate`: the perplexity of a text under a model, in both directions or in one."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from elmore.cli.options import (
 from elmore.cli.progress import Bar
 
 if TYPE_CHECKING:
-    from elmore.checkpoint.checkpoint import TrainedOn
+    from elmore.checkpoint.checkpoint import Checkpoint, TrainedOn
 
 
 def evaluate(
@@ -68,12 +68,20 @@ def evaluate(
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles
     from elmore.files.text_file import find_files
+    from elmore.models.causal import Causal
     from elmore.pretrain import evaluate as scores
 
     if carry_state and per_sentence:
         raise ConfigError("--carry-state and --per-sentence cannot be used together.")
     paths = find_files([text], read_once=True)
     checkpoint = load(source, options=options, heads=True)
+    if isinstance(checkpoint.model, Causal):
+        if carry_state:
+            raise ConfigError("--carry-state is for biLMs; a causal model reads line by line.")
+        sentences = SentenceFiles(paths, bool(tokenize), errors.value, lines.value, as_is=True)
+        some = scores.first_words(sentences, first_words)
+        _causal(checkpoint, some, source, max_words or None, per_sentence)
+        return
     trained = checkpoint.trained_on
     known = trained or TrainedOn(tokenize=False, carry_state=False)
     carry = (known.carry_state and not per_sentence) if carry_state is None else carry_state
@@ -121,6 +129,31 @@ def _counted(sentences: Iterable[list[str]], bar: Bar) -> Iterator[list[str]]:
         yield words
         n_words += len(words)
         bar.update(n_words, figures=f"{n_words:,} words")
+
+
+def _causal(
+    checkpoint: "Checkpoint",
+    sentences: Iterable[list[str]],
+    source: str,
+    max_words: int | None,
+    per_sentence: bool,
+) -> None:
+    from elmore.pretrain.evaluate_causal import evaluate_causal, summarize_causal
+
+    found = evaluate_causal(checkpoint, sentences, source, max_words)
+    if per_sentence:
+        for score in found:
+            row = {"forward": score.log_prob, "pieces": score.pieces, "unknown": score.unknown}
+            print(json.dumps({"sentence": " ".join(score.words), **row}, ensure_ascii=False))
+        return
+    result = summarize_causal(found)
+    print(f"perplexity per piece  {result.per_piece:.2f}")
+    print(f"perplexity per word   {result.per_word:.2f}")
+    print(
+        f"{result.lines:,} lines, {result.words:,} words, {result.pieces:,} pieces with the ends "
+        f"of lines, {result.unknown:,} unknown words"
+    )
+    print("read: words between spaces, each line on its own, one direction")
 
 
 def _reading(read: "TrainedOn", trained: "TrainedOn | None") -> str:

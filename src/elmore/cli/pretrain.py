@@ -22,7 +22,8 @@ def pretrain(
     recipe: Annotated[
         str,
         typer.Option(
-            help="elmo-laptop, bert-laptop … (listed in docs/pretraining.md), or my_runs.py:name."
+            help="elmo-laptop, bert-laptop, causal-laptop … (in docs/pretraining.md), or "
+            "my_runs.py:name."
         ),
     ] = "elmo-laptop",
     valid: Annotated[Path | None, typer.Option(help="Held-out text, for perplexity.")] = None,
@@ -54,7 +55,7 @@ def pretrain(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a biLM or a BERT on a corpus. Ctrl-C saves; --resume continues with the same bits."""
+    """Train a language model on a corpus. Ctrl-C saves; --resume continues with the same bits."""
     from elmore.config import override
     from elmore.pretrain.curve import check_installed, draw_curve
     from elmore.pretrain.recipes import find_recipe
@@ -93,7 +94,7 @@ def pretrain(
         done = "finished at" if progress.fraction >= 1 else "at"
         spent = f"{progress.seconds / 60:.1f} minutes"
         print(f"{output}: {done} step {progress.step:,}, {spent}", end="")
-        name = "perplexity" if config.kind == "bilm" else "loss"
+        name = "loss" if config.kind == "masked" else "perplexity"
         best = f", best {name} {progress.best or 0:.2f} at step {progress.best_step or 0:,}"
         print("" if progress.best is None else best)
     if progress.interrupted:
@@ -119,6 +120,9 @@ def _figures(progress: "Progress", figures: dict[str, float], sampled: bool) -> 
         masked = f"masked pieces: loss {figures['mlm']:.2f}, {figures['mlm_accuracy']:.1%} right"
         pairs = f"; pairs {figures['nsp_accuracy']:.1%} right" if "nsp" in figures else ""
         return masked + pairs
+    if "forward" not in figures:  # a causal model
+        speed = progress.words / max(progress.seconds, 1e-9)
+        return f"perplexity {math.exp(min(figures['loss'], 20.0)):.1f}  {speed:,.0f} pieces/s"
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
     speed = progress.words / 2 / max(progress.seconds, 1e-9)
     # over the samples alone it is far lower than the model's perplexity

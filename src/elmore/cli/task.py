@@ -34,6 +34,8 @@ TRAINED = {
     "qa": "Questions on paragraphs, SQuAD 1.1.",
     "srl": "Semantic roles, JSON lines or CoNLL columns.",
     "coref": "Clusters of mentions, CoNLL-2012 columns or JSON lines.",
+    "translate": "Texts and their translations, TSV, JSON lines or two files.",
+    "summarize": "Texts and their summaries or titles, the same.",
 }
 
 task = typer.Typer(help="Tagging, sentiment, entailment, questions, senses.", rich_markup_mode=None)
@@ -48,6 +50,14 @@ Encoder = Annotated[
 Moved = Annotated[
     str | None, typer.Option("--encoder", help="The pretrained vectors, if they have moved.")
 ]
+SourceLM = Annotated[
+    str | None, typer.Option(help="translate, summarize: a causal model of the source's language.")
+]
+TargetLM = Annotated[str | None, typer.Option(help="The same for the target's language.")]
+Predicting = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="translate, summarize: such as search.beam=10; can be repeated."),
+]
 Model = Annotated[Path, typer.Option(help="A folder written by `elmore task train`.")]
 
 
@@ -58,6 +68,15 @@ def train(
     dev: Dev,
     output: Annotated[Path, typer.Option(help="The folder of the model.")],
     encoder: Encoder = "none",
+    source_lm: SourceLM = None,
+    target_lm: TargetLM = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="What is taken from these: none, encoder, decoder, both, both-no-lm-loss …; "
+            "default: all that is given."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 1,
     epochs: Epochs = None,
     fine_tune: FineTune = False,
@@ -70,6 +89,7 @@ def train(
     from elmore.tasks.fit import fit
 
     given = [f"encoder.source={json.dumps(encoder)}", f"seed={seed}"]
+    given += from_language_models(source_lm, target_lm, start)
     config = configured(name, [*given, *(settings or [])], epochs, fine_tune)
     _check_used(config, settings or [])
     examples, held_out = config.task.read(train, training=True), config.task.read(dev)
@@ -96,11 +116,13 @@ def evaluate_trained(
     model: Model,
     test: Annotated[Path, typer.Option(help="Labeled examples; .gz, .xz, .zst too.")],
     encoder: Moved = None,
+    settings: Predicting = None,
     cache: Cache = None,
     quiet: Quiet = False,
 ) -> None:
     """Scores in percent."""
     found = opened(context.info_name or "", model, encoder, cache)
+    found.adjust(settings or [])
     corpus = found.task.read(test)
     with counting_bar(quiet) as watch:
         score = found.evaluate(corpus.examples, watch)
@@ -124,6 +146,19 @@ def predict(
         Path | None, typer.Option(help="Also a page with colors and brackets (srl, coref).")
     ] = None,
     encoder: Moved = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="translate, summarize: the output alone, line by line.")
+    ] = False,
+    n_best: Annotated[
+        int | None, typer.Option(min=1, help="translate, summarize: so many outputs of each text.")
+    ] = None,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="translate, summarize: where the model looked.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="translate, summarize: attention of the first text, SVG.")
+    ] = None,
+    settings: Predicting = None,
     cache: Cache = None,
     quiet: Quiet = False,
 ) -> None:
@@ -133,6 +168,8 @@ def predict(
 
     found = opened(name, model, encoder, cache)
     drawing = None if html is None else drawing_of(found.task)
+    asked = [] if n_best is None else [f"n_best={n_best}"]
+    found.adjust([*(settings or []), *asked, *(["attention=true"] if attention or picture else [])])
     corpus = found.task.read_plain(input)
     tell_notes([(input, (*corpus.notes, *found.cut_words(corpus.examples)))], quiet)
     with counting_bar(quiet) as watch:
@@ -140,13 +177,42 @@ def predict(
     if html is not None and drawing is not None:
         write_text(html, drawing(corpus.examples, predictions))
     pairs = zip(corpus.examples, predictions, strict=True)
-    lines = (json.dumps(found.task.shown(*pair), ensure_ascii=False) for pair in pairs)
+    rows = [found.task.shown(*pair) for pair in pairs]
+    if picture is not None:
+        _draw(rows[0], picture)
+    lines = (_line(row, text) for row in rows)
     if output is None or str(output) == STDOUT:
         for line in lines:
             print(line)
         return
     with atomic_file(output) as beside, beside.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
+
+
+def _draw(row: "dict[str, Any]", picture: Path) -> None:
+    from elmore.files.atomic import write_text
+    from elmore.tasks.attention_picture import attention_svg
+
+    drawn = attention_svg(row["source_pieces"], row["pieces"], row["attention"])
+    write_text(picture, drawn)
+
+
+def _line(row: "dict[str, Any]", text: bool) -> str:
+    if not text:
+        return json.dumps(row, ensure_ascii=False)
+    from elmore.errors import ConfigError
+
+    if "output" not in row:
+        raise ConfigError("--text is for translate and summarize; leave it out.")
+    return str(row["output"])
+
+
+def from_language_models(
+    source_lm: str | None, target_lm: str | None, start: str | None = None
+) -> list[str]:
+    """Settings of the tasks that begin with language models."""
+    given = {"source_lm": source_lm, "target_lm": target_lm, "from_lms": start}
+    return [f"task.{name}={json.dumps(value)}" for name, value in given.items() if value]
 
 
 def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bool) -> "FitConfig":

@@ -102,7 +102,7 @@ class Bert(LayerModel):
         outputs = self.run(ids, segments, batch.lengths)
         layers = torch.stack([self._words(x, batch) for x in outputs])  # (L + 1, W, D)
         begins = torch.from_numpy(batch.begins).to(device)
-        return _padded(layers, batch.n_words, self.pool(outputs[-1].index_select(0, begins)))
+        return padded(layers, batch.n_words, self.pool(outputs[-1].index_select(0, begins)))
 
     def run(
         self, ids: Tensor, segments: Tensor, lengths: IntArray, top: Tensor | None = None
@@ -127,7 +127,7 @@ class Bert(LayerModel):
         device = self.embed.pieces.weight.device
         ids = torch.from_numpy(batch.ids[batch.places]).to(device)
         inputs = np.repeat(np.arange(len(batch.n_words)), batch.n_words)  # (W,)
-        return _means(self.embed.pieces(ids), inputs[batch.words], len(batch.n_words))  # (B, D)
+        return means(self.embed.pieces(ids), inputs[batch.words], len(batch.n_words))  # (B, D)
 
     def floors(self) -> list[list[nn.Parameter]]:
         """The pooler with the top block, then the blocks below it, then the embeddings."""
@@ -144,7 +144,7 @@ class Bert(LayerModel):
         return (
             found
             if self.config.pieces == "first"
-            else _means(found, batch.words, int(batch.n_words.sum()))
+            else means(found, batch.words, int(batch.n_words.sum()))
         )
 
 
@@ -186,7 +186,7 @@ def equal_lengths(lengths: IntArray) -> list[Group]:
     return [(int(b), int(t)) for t, b in zip(found, counts, strict=True)]
 
 
-def _means(x: Tensor, owners: IntArray, n: int) -> Tensor:
+def means(x: Tensor, owners: IntArray, n: int) -> Tensor:
     """The mean of the pieces of each of `n` words or inputs: (P, D) -> (n, D); zero for none."""
     counts = torch.from_numpy(np.bincount(owners, minlength=n)).to(x.device)
     index = torch.from_numpy(owners).to(x.device)
@@ -194,7 +194,7 @@ def _means(x: Tensor, owners: IntArray, n: int) -> Tensor:
     return sums / counts.clamp(min=1).unsqueeze(1)
 
 
-def _padded(layers: Tensor, n_words: IntArray, pooled: Tensor | None) -> LayerStates:
+def padded(layers: Tensor, n_words: IntArray, pooled: Tensor | None) -> LayerStates:
     """layers (L, W, D) of all inputs one after another -> (L, B, T, D)."""
     longest = int(n_words.max(initial=0))
     mask = np.arange(longest) < n_words[:, None]  # (B, T)

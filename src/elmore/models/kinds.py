@@ -3,9 +3,10 @@
 from elmore.config import Frozen
 from elmore.models.bert import Bert, BertConfig
 from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.causal import Causal, CausalConfig
 from elmore.models.layers import LayerModel
 
-ModelConfig = BiLMConfig | BertConfig
+ModelConfig = BiLMConfig | BertConfig | CausalConfig
 """A union by `kind`. Folders of version 1 name no kind: they are biLMs."""
 
 
@@ -16,6 +17,8 @@ def build(config: ModelConfig) -> LayerModel:
             return BiLM(config)
         case BertConfig():
             return Bert(config)
+        case CausalConfig():
+            return Causal(config)
 
 
 def identity(config: Frozen) -> bytes:

@@ -72,17 +72,18 @@ class LSTMState:
 
 
 class LSTMLayer(nn.Module):
-    """One layer, both directions. Gates are in the order input, forget, candidate, output."""
+    """One layer, all directions: a biLM has two, a causal model one. Gates are in the order input,
+    forget, candidate, output."""
 
-    def __init__(self, config: LSTMConfig):
+    def __init__(self, config: LSTMConfig, directions: int = DIRECTIONS):
         super().__init__()
         self.config = config
         gates, cell, dim = 4 * config.cell_dim, config.cell_dim, config.dim
-        self.w_input = nn.Parameter(torch.empty(DIRECTIONS, gates, dim))
-        self.w_state = nn.Parameter(torch.empty(DIRECTIONS, gates, dim))
-        self.bias = nn.Parameter(torch.empty(DIRECTIONS, gates))
+        self.w_input = nn.Parameter(torch.empty(directions, gates, dim))
+        self.w_state = nn.Parameter(torch.empty(directions, gates, dim))
+        self.bias = nn.Parameter(torch.empty(directions, gates))
         self.w_project = (
-            nn.Parameter(torch.empty(DIRECTIONS, dim, cell)) if config.project else None
+            nn.Parameter(torch.empty(directions, dim, cell)) if config.project else None
         )
         self.reset_parameters()
 

@@ -14,6 +14,7 @@ from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 Clips = tuple[float | None, float | None]
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]
 """From the input, the bias, from the state, the projection."""
+_KERNEL_DIRECTIONS = 2
 
 
 def all_steps(
@@ -34,8 +35,9 @@ def all_steps(
 
 
 def _steps_for(*tensors: Tensor) -> TorchSteps | NativeSteps:
-    """The kernel where it is built, for float32 on the CPU; PyTorch otherwise."""
+    """The kernel where it is built, for two directions, float32 and the CPU; else PyTorch."""
     fits = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
+    fits = fits and tensors[0].shape[0] == _KERNEL_DIRECTIONS
     return (find_native() if fits else None) or TorchSteps()
 
 

@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from elmore.config import Frozen
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
+from elmore.models.causal import CausalConfig
 from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
@@ -102,6 +103,46 @@ class MaskedConfig(Frozen):
     """Rows of the validation text that are used each time."""
 
 
+class SubwordConfig(Frozen):
+    """The pieces, when they are made from the corpus."""
+
+    kind: Literal["bytes", "words"] = "bytes"
+    """Byte pairs, from which any text can be written; or whole words, others being unknown."""
+    size: int = Field(default=8_000, ge=4)
+    min_count: int = Field(default=2, ge=1)
+    """Of a pair of pieces that is joined; of a word."""
+
+
+class LinesConfig(Frozen):
+    """Each line of the corpus is read by itself, between its marks."""
+
+    pieces: int = Field(default=2000, ge=1)
+    """In a batch, about."""
+    longest: int = Field(default=100, ge=2)
+    """Longer lines are cut after so many pieces."""
+
+
+class CausalRunConfig(Frozen):
+    """A recipe for a causal language model, with the objective of objectives/causal.py."""
+
+    kind: Literal["causal"] = "causal"
+    model: CausalConfig = CausalConfig()
+    batches: LinesConfig = LinesConfig()
+    reading: ReadingConfig = ReadingConfig(as_is=True)
+    """Lines as they are written: pieces of a line give it back, but for its spaces."""
+    vocabulary: SubwordConfig = SubwordConfig()
+    loop: LoopConfig = LoopConfig(
+        optimizer=AdamWConfig(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01),
+        schedule=LinearSchedule(warmup=0.02),
+        clip=1.0,
+    )
+    epochs: float | None = Field(default=None, gt=0, le=1e9)
+    output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """On the vectors that predict."""
+    valid_pieces: int = Field(default=50_000, ge=1)
+    """Pieces of the validation text that are used each time, about."""
+
+
 def _kind(config: Any) -> str:
     """Runs of the first versions name no kind: they are of biLMs."""
     kind = config.get("kind", "bilm") if isinstance(config, dict) else config.kind
@@ -109,7 +150,9 @@ def _kind(config: Any) -> str:
 
 
 AnyConfig = Annotated[
-    Annotated[PretrainConfig, Tag("bilm")] | Annotated[MaskedConfig, Tag("masked")],
+    Annotated[PretrainConfig, Tag("bilm")]
+    | Annotated[MaskedConfig, Tag("masked")]
+    | Annotated[CausalRunConfig, Tag("causal")],
     Discriminator(_kind),
 ]
 """What a recipe returns, by the kind of its objective."""
@@ -121,7 +164,7 @@ class Asked:
 
     corpus: list[str | Path]
     output: Path
-    config: PretrainConfig | MaskedConfig
+    config: PretrainConfig | MaskedConfig | CausalRunConfig
     valid: Path | None
     vocabulary: Path | None
     source: str | None
@@ -165,4 +208,10 @@ def bilm_config(of: Asked | Run) -> PretrainConfig:
 def masked_config(of: Asked | Run) -> MaskedConfig:
     """The config of a BERT's run."""
     assert isinstance(of.config, MaskedConfig)
+    return of.config
+
+
+def causal_config(of: Asked | Run) -> CausalRunConfig:
+    """The config of a causal model's run."""
+    assert isinstance(of.config, CausalRunConfig)
     return of.config

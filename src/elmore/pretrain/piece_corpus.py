@@ -65,6 +65,15 @@ class PieceCorpus:
     def n_pieces(self) -> int:
         return len(self._pieces)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Pieces of every sentence."""
+        return np.diff(self._sentences)
+
+    def sentence(self, i: int) -> Ids:
+        first, last = self._sentences[i : i + 2]
+        return self._pieces[first:last].astype(np.int64)
+
     def document(self, i: int) -> list[Ids]:
         first, last = self._documents[i : i + 2]
         ends = np.asarray(self._sentences[first : last + 1])

@@ -10,6 +10,7 @@ from typing import Any
 from elmore.errors import ConfigError
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
+from elmore.models.causal import CausalConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
@@ -17,9 +18,12 @@ from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.config import (
     AnyConfig,
+    CausalRunConfig,
+    LinesConfig,
     MaskedConfig,
     PieceVocabularyConfig,
     PretrainConfig,
+    SubwordConfig,
     VocabularyConfig,
 )
 from elmore.pretrain.masked_instances import InstancesConfig
@@ -156,6 +160,50 @@ def bert_laptop() -> MaskedConfig:
     )
 
 
+def _causal_lstm(dim: int, cell_dim: int, n_layers: int = 1, dropout: float = 0.1) -> CausalConfig:
+    return CausalConfig(
+        context=LSTMConfig(
+            dim=dim, cell_dim=cell_dim, n_layers=n_layers, cell_clip=None, proj_clip=None,
+            dropout=dropout,
+        )
+    )  # fmt: skip
+
+
+def causal_original() -> CausalRunConfig:
+    """The language model of "Unsupervised Pretraining for Sequence to Sequence Learning": 4096
+    cells projected to 1024, one layer, a softmax of its own. Adam at 5e-5, as its later training
+    has it; the paper does not say what the language model itself was trained with."""
+    return CausalRunConfig(
+        model=_causal_lstm(1024, 4096, dropout=0.2).model_copy(update={"tied": False}),
+        batches=LinesConfig(pieces=6400, longest=600),
+        vocabulary=SubwordConfig(size=90_000),
+        loop=LoopConfig(optimizer=AdamWConfig(lr=5e-5), clip=5.0),
+        epochs=10,
+        output_dropout=0.2,
+    )
+
+
+def causal_laptop() -> CausalRunConfig:
+    """For an hour on two cores: one layer of 512, 8,000 pieces."""
+    return CausalRunConfig(
+        model=_causal_lstm(512, 512),
+        loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
+    )
+
+
+def causal_transformer() -> CausalRunConfig:
+    """A decoder-only Transformer for an hour on two cores: four blocks of 256."""
+    return CausalRunConfig(
+        model=CausalConfig(
+            context=TransformerConfig(
+                dim=256, ff_dim=1024, n_layers=4, n_heads=4, dropout=0.0, input_dropout=0.0,
+                max_positions=1024,
+            )
+        ),
+        loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
+    )  # fmt: skip
+
+
 RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "elmo-small": elmo_small,
     "elmo-medium": elmo_medium,
@@ -168,6 +216,9 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "bert-medium": bert_medium,
     "bert-base": bert_base,
     "bert-laptop": bert_laptop,
+    "causal-original": causal_original,
+    "causal-laptop": causal_laptop,
+    "causal-transformer": causal_transformer,
 }
 
 
@@ -180,8 +231,8 @@ def find_recipe(name: str) -> AnyConfig:
         names = ", ".join(RECIPES)
         raise ConfigError(f"No recipe {name!r}; expected one of {names}, or my_runs.py:name.")
     config = _from_file(Path(file), function)
-    if not isinstance(config, PretrainConfig | MaskedConfig):
-        expected = "a PretrainConfig or a MaskedConfig"
+    if not isinstance(config, PretrainConfig | MaskedConfig | CausalRunConfig):
+        expected = "a PretrainConfig, a MaskedConfig or a CausalRunConfig"
         raise ConfigError(f"{name} returned a {type(config).__name__}; expected {expected}.")
     return config
 

@@ -18,7 +18,7 @@ from elmore.files.atomic import remove, write_text, writing
 from elmore.files.lock import LOCK, Lock
 from elmore.files.text_file import find_files
 from elmore.pretrain.config import RUN_VERSION, AnyConfig, Asked, Run
-from elmore.pretrain.objectives import bilm, masked
+from elmore.pretrain.objectives import bilm, causal, masked
 from elmore.pretrain.sentences import Counting, Counts, ReadingConfig, count_words
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
 from elmore.train.run_folder import Report, RunFolder, checkpoints
@@ -61,6 +61,8 @@ def _kind(config: AnyConfig) -> Kind:
             return bilm
         case "masked":
             return masked
+        case "causal":
+            return causal
 
 
 def pretrain(

@@ -25,8 +25,8 @@ from elmore.embedding import (
     layer_choice,
 )
 from elmore.errors import ConfigError, FormatError
-from elmore.small_files import file_sha256
 from elmore.models.lens import Lens
+from elmore.small_files import file_sha256
 
 _Moment = NDArray[np.float64]
 

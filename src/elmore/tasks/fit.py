@@ -97,7 +97,8 @@ def _fit(
     tunes_bert, task = config.encoder.tunes_bert, task_of(config)
     if not tunes_bert:
         config = config.model_copy(update={"tuning": TuningConfig()})  # of no use
-    words = () if tunes_bert else own_words(config.encoder.own, all_inputs(task, train))
+    own = None if tunes_bert else config.encoder.own
+    words = () if own is None else own_words(own, all_inputs(task, train))
     saved = SavedTask(
         fit=config, state=task.start(train), words=words, fingerprints=(),
         data=_digest([*train, None, *dev]),
@@ -111,6 +112,7 @@ def _fit(
     else:
         saved = saved.model_copy(update={"fingerprints": encoder.fingerprints()})
         write_checked(output / CONFIG, saved)
+    model.head.prepare(train)
     plan = as_trained(config, encoder.dims)
     objective = TaskObjective(plan, model, train, dev)
     recorder = EpochRecorder(output, objective, report)
@@ -126,7 +128,8 @@ def _fit(
     load_weights(model, best_epoch(output)).eval()
     score = Score(last.figures)
     about_dev = (*model.unseen(dev), *overlap(task, train, dev), *nothing_right(score))
-    notes = [*encoder.notes(asked), *encoder.unread(asked), *(f"dev: {n}" for n in about_dev)]
+    notes = [*encoder.notes(asked), *encoder.unread(asked), *model.head.notes([*train, *dev])]
+    notes += [f"dev: {n}" for n in about_dev]
     if pretrained and pretrained == _sums(encoder):
         notes.append(
             f"fine-tuning has changed nothing in {config.encoder.source}: the first epoch trains "

@@ -61,9 +61,9 @@ class TaskModel(nn.Module):
         config = config.model_copy(
             update={**moved, "fine_tune": config.fine_tune or config.tunes_bert}
         )
-        if not config.tunes_bert:
-            own = "encoder.sources.0."
-            _compare(lambda: OwnVectors(config.own, saved.words), own, shapes, best)
+        if (own := config.own) is not None and not config.tunes_bert:
+            first = "encoder.sources.0."
+            _compare(lambda: OwnVectors(own, saved.words), first, shapes, best)
         encoder = build_encoder(config, saved.words, cache=cache)
         check_pretrained(encoder, saved, folder)
         task = task_of(saved.fit)
@@ -122,9 +122,14 @@ class TaskModel(nn.Module):
         unlike = (*self.unseen(examples), *self.cut_words(examples), *nothing_right(score))
         return Score(score.figures, (*score.notes, *unlike))
 
+    def adjust(self, settings: Sequence[str]) -> None:
+        """Change how predictions are made, by `a.b=c`, where something can be changed."""
+        self.task = self.head.adjusted(self.task, settings)
+
     def cut_words(self, examples: Sequence[Any]) -> tuple[str, ...]:
-        """One note for each source of vectors that cannot read every word to its end."""
-        return self.encoder.notes(all_inputs(self.task, examples))
+        """One note for each source of vectors that cannot read every word to its end, and what the
+        head cannot read."""
+        return (*self.encoder.notes(all_inputs(self.task, examples)), *self.head.notes(examples))
 
     def length(self, example: Any) -> int:
         """Words in the longest input of an example: its cost grows with them."""
@@ -137,7 +142,7 @@ class TaskModel(nn.Module):
 
     def unseen(self, examples: Sequence[Any]) -> tuple[str, ...]:
         """Notes on what the examples need and training has not seen, such as labels."""
-        return self.state.unseen(self.task.start(examples))
+        return self.state.unseen(lambda: self.task.start(examples))
 
 
 def nothing_right(score: Score) -> list[str]:

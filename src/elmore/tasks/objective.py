@@ -88,7 +88,9 @@ class TaskObjective:
         return Loss(self.model.loss(examples), 1)
 
     def validate(self) -> dict[str, float]:
+        self.model.head.quick = True
         self.score = self.model.evaluate(self.dev)
+        self.model.head.quick = False
         return self.score.figures
 
     def state(self) -> None:

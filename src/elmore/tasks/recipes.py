@@ -14,12 +14,20 @@ from elmore.tasks.classification import Classification
 from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.entailment import Entailment
+from elmore.tasks.generation import Summarize, Translate
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.semantic_roles import SemanticRoles
 from elmore.tasks.tagging import ConlluLayout, Tagging
 
 AnyTask = Annotated[
-    Tagging | Classification | Entailment | QuestionAnswering | SemanticRoles | Coreference,
+    Tagging
+    | Classification
+    | Entailment
+    | QuestionAnswering
+    | SemanticRoles
+    | Coreference
+    | Translate
+    | Summarize,
     Field(discriminator="kind"),
 ]
 
@@ -116,7 +124,17 @@ def coref() -> FitConfig:
     return FitConfig(task=Coreference(), batch=1)
 
 
-_ALL = (ner, chunking, taglm, pos, sst, entailment, qa, srl, coref)
+def translate() -> FitConfig:
+    """One language into another, by sequence to sequence from two language models."""
+    return FitConfig(task=Translate(), encoder=EncoderConfig(own=None), batch=64, clip=5.0)
+
+
+def summarize() -> FitConfig:
+    """Headlines, subjects and summaries; pieces may be copied from the text."""
+    return FitConfig(task=Summarize(), encoder=EncoderConfig(own=None), batch=32, clip=2.0)
+
+
+_ALL = (ner, chunking, taglm, pos, sst, entailment, qa, srl, coref, translate, summarize)
 RECIPES: dict[str, Callable[[], FitConfig]] = {recipe.__name__: recipe for recipe in _ALL}
 
 

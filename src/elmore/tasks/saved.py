@@ -11,7 +11,7 @@ run/
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -22,6 +22,7 @@ from elmore.config import Frozen
 from elmore.errors import FormatError
 from elmore.files.checked import read_settings
 from elmore.small_files import file_sha256, read_small
+from elmore.tasks.generation_head import GenerationState
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Labels
 
@@ -41,7 +42,7 @@ class SavedTask(Frozen):
     format: str = FORMAT
     version: int = VERSION
     fit: FitConfig
-    state: Labels
+    state: Annotated[Labels | GenerationState, Field(discriminator="kind")]
     words: tuple[str, ...]
     """The words that have trained vectors of their own."""
     fingerprints: tuple[str, ...]

@@ -3,7 +3,7 @@ state) from them, builds a head and scores predictions; an encoder turns the exa
 vectors. `fit` and `TaskModel` use nothing more than what is here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, runtime_checkable
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.errors import ConfigError
 from elmore.tasks.corpus import Corpus as Corpus
 from elmore.tasks.corpus import Words as Words
 from elmore.tasks.encoded import Batches, Dims, Input, Places
@@ -26,8 +27,9 @@ class State(Frozen):
 
     kind: str
 
-    def unseen(self, later: Self) -> tuple[str, ...]:
-        """Notes on what other examples need and the training examples did not have."""
+    def unseen(self, later: Callable[[], Self]) -> tuple[str, ...]:
+        """Notes on what other examples need and the training examples did not have; `later` makes
+        the state that these would give."""
         return ()
 
 
@@ -37,8 +39,8 @@ class Labels(State):
     kind: Literal["labels"] = "labels"
     labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=5_000)
 
-    def unseen(self, later: Self) -> tuple[str, ...]:
-        unseen = [label for label in later.labels if label not in self.labels]
+    def unseen(self, later: Callable[[], Self]) -> tuple[str, ...]:
+        unseen = [label for label in later().labels if label not in self.labels]
         listed = ", ".join(unseen[:10]) + ("…" if len(unseen) > 10 else "")
         never = "not seen in training: never predicted, so counted as wrong"
         return (f"{len(unseen)} labels {never}: {listed}",) if unseen else ()
@@ -55,9 +57,25 @@ class Head(nn.Module, Generic[E, P]):
         """The mean over the batch."""
         raise NotImplementedError
 
+    quick = False
+    """Whether predictions only choose the best epoch: they may then be made in a cheaper way."""
+
     def predict(self, encoded: Batches, places: Places, examples: Sequence[E]) -> list[P]:
         """One prediction per example. The labels of the examples must not be used."""
         raise NotImplementedError
+
+    def prepare(self, train: Sequence[E]) -> None:
+        """Once before training, and before it is resumed: pretrained weights are put in place."""
+
+    def notes(self, examples: Sequence[E]) -> tuple[str, ...]:
+        """On what it cannot read as it is."""
+        return ()
+
+    def adjusted(self, task: Any, settings: Sequence[str]) -> Any:
+        """Change how predictions are made, by `a.b=c`. Returns the task with these settings."""
+        if settings:
+            raise ConfigError(f"--set {settings[0]}: there is nothing to set in the predictions.")
+        return task
 
 
 class Task(Protocol[E, P, S]):

@@ -30,9 +30,9 @@ def train_wordpiece(
     ]
     found = dict.fromkeys(marks)
     found.update(dict.fromkeys(sorted({piece for pieces, _ in words for piece in pieces})))
-    joiner = _Joiner(words, prefix)
-    while len(found) < size and (joined := joiner.join(min_count)) is not None:
-        found.setdefault(joined)
+    joiner = Joiner(words, prefix)
+    while len(found) < size and (pair := joiner.join(min_count)) is not None:
+        found.setdefault(joiner.joined(pair))
     return list(found)[: max(size, len(marks))]
 
 
@@ -48,8 +48,9 @@ def _characters(word: str, prefix: str) -> list[str]:
     return [word[0], *(prefix + character for character in word[1:])]
 
 
-class _Joiner:
-    """The words as pieces, and how often each pair of neighbors occurs in them."""
+class Joiner:
+    """The words as pieces, and how often each pair of neighbors occurs in them. It finds byte
+    pairs too, without a prefix."""
 
     def __init__(self, words: Sequence[tuple[list[str], int]], prefix: str):
         self.words, self.prefix = words, prefix
@@ -62,16 +63,23 @@ class _Joiner:
         self.queue = [(-n, pair) for pair, n in self.counts.items()]
         heapq.heapify(self.queue)
 
-    def join(self, min_count: int) -> str | None:
-        """The next piece; None when no pair is frequent enough."""
+    def join(self, min_count: int) -> Pair | None:
+        """The next pair that is joined; None when no pair is frequent enough."""
         while self.queue:
             n, pair = heapq.heappop(self.queue)
             if -n == self.counts[pair]:  # else an older entry
-                return self._join(pair) if -n >= min_count else None
+                if -n < min_count:
+                    return None
+                self._join(pair)
+                return pair
         return None
 
-    def _join(self, pair: Pair) -> str:
-        joined = pair[0] + pair[1].removeprefix(self.prefix)
+    def joined(self, pair: Pair) -> str:
+        """The piece that a pair becomes."""
+        return pair[0] + pair[1].removeprefix(self.prefix)
+
+    def _join(self, pair: Pair) -> None:
+        joined = self.joined(pair)
         changed: set[Pair] = set()
         for i in self.places.pop(pair):
             pieces, n = self.words[i]
@@ -85,7 +93,6 @@ class _Joiner:
                     self.places[other].add(i) if new[other] else self.places[other].discard(i)
         for other in changed:
             heapq.heappush(self.queue, (-self.counts[other], other))
-        return joined
 
 
 def _joined(pieces: Sequence[str], pair: Pair, joined: str) -> list[str]:

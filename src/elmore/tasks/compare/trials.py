@@ -22,11 +22,13 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_vali
 from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import write_text
-from elmore.small_files import file_sha256, read_small
+from elmore.small_files import read_small
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
-from elmore.tasks.recipes import FitConfig
+from elmore.tasks.generation_config import STARTS, GenerationConfig
+from elmore.tasks.readers.texts import two_files
+from elmore.tasks.recipes import AnyTask, FitConfig
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
@@ -76,7 +78,7 @@ class CompareConfig(Frozen):
         """What all trainings have in common, whatever their encoder and seed. Of the files, the
         contents count: a file may be moved."""
         fit = self.fit.model_dump(mode="json", exclude={"encoder": {"source"}, "seed": True})
-        digests = {name: file_sha256(path) for name, path in self.files.items()}
+        digests = {name: _digest(path) for name, path in self.files.items()}
         return {"task": self.task, "fit": fit, "sha256": digests}
 
     def trials(self) -> list[Trial]:
@@ -87,6 +89,11 @@ class CompareConfig(Frozen):
             for fraction in self.fractions
             for encoder in self.encoders
         ]
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of the two that make up pairs, written `train.de,train.en`."""
+    return " ".join(file_sha256(file) for file in two_files(path))
 
 
 def share(examples: Sequence[Any], trial: Trial) -> list[Any]:
@@ -104,7 +111,9 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
         name: math.ceil(getattr(config, name) * stretch)
         for name in ("epochs", "patience", "halve_after")
     }
-    own = {"encoder": encoder_settings(config, trial.encoder), "seed": trial.seed}
+    task, _ = started(config.task, trial.encoder)
+    encoder = encoder_settings(config, trial.encoder)
+    own = {"task": task, "encoder": encoder, "seed": trial.seed}
     batch = max(1, round(config.batch / stretch))
     tuning = config.tuning.model_copy(
         update={
@@ -117,8 +126,19 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
 
 def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
     """Only encoders that contain a model are fine-tuned."""
+    source = started(config.task, source)[1]
     fine_tune = config.encoder.fine_tune and any(part.is_model for part in parts_of(source))
     return config.encoder.model_copy(update={"source": source, "fine_tune": fine_tune})
+
+
+def started(task: AnyTask, row: str) -> tuple[AnyTask, str]:
+    """A row of a task that begins with language models is what it takes from them, or an encoder,
+    or both: `both+small-en`. Rows of other tasks are encoders."""
+    if not isinstance(task, GenerationConfig):
+        return task, row
+    first, _, rest = row.partition("+")
+    start, source = (first, rest or NONE) if first in STARTS else (NONE, row)
+    return task.model_copy(update={"from_lms": start}), source
 
 
 # Outcomes -----------------------------------------------------------------------------------------

@@ -53,7 +53,8 @@ class EncoderConfig(Frozen):
     `store:DIR`, or several joined by `+`; after a model `+last4` or `+tune`."""
     join: Join = "input"
     """Where a biLM enters: at the input; there and at the output of the task's RNN; there only."""
-    own: OwnConfig = OwnConfig()
+    own: OwnConfig | None = OwnConfig()
+    """null: no vectors that only the task trains."""
     tune_static: bool = False
     """Learn corrections to the static vectors of the training set's words."""
     fine_tune: bool = False
@@ -74,9 +75,12 @@ class EncoderConfig(Frozen):
 class Encoder(nn.Module):
     """Sources of vectors side by side, each with its share of every vector."""
 
+    place: Tensor
+
     def __init__(self, config: EncoderConfig, sources: Sequence[VectorSource]):
         super().__init__()
         self.config = config
+        self.register_buffer("place", torch.empty(0), persistent=False)  # it moves with the rest
         self.sources = cast(Sequence[VectorSource], nn.ModuleList(sources))
         self.dims = Dims(
             sum(s.dims.vectors for s in sources),
@@ -89,7 +93,8 @@ class Encoder(nn.Module):
         outputs: list[SourceOutput] = [source(batch) for source in self.sources]
         vectors = [output.vectors for output in outputs if output.vectors is not None]
         late = [output.late for output in outputs if output.late is not None]
-        x = torch.cat(vectors, dim=-1) * batch.mask.unsqueeze(-1)  # (B, T, D)
+        empty = self.place.new_zeros(*batch.mask.shape, 0)
+        x = torch.cat([empty, *vectors], dim=-1) * batch.mask.unsqueeze(-1)  # (B, T, D)
         pooled = [output.pooled for output in outputs if output.pooled is not None]
         return Encoded(
             x,
@@ -100,7 +105,7 @@ class Encoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return next(self.parameters()).device
+        return self.place.device
 
     def prepare(self, inputs: Iterable[Input]) -> None:
         """Compute frozen vectors once, for every input that will be asked for."""
@@ -173,9 +178,9 @@ def build_encoder(
     parts = [part for part in parts_of(config.source) if part.name != NONE]
     if config.tunes_bert:
         return Encoder(config, [_tuned_bert(parts, config)])
-    own = OwnVectors(config.own, words)
+    own = [] if config.own is None else [OwnVectors(config.own, words)]
     pretrained = [_pretrained(part, config, words, cache) for part in parts]
-    encoder = Encoder(config, [own, *pretrained])
+    encoder = Encoder(config, [*own, *pretrained])
     if config.fine_tune and not encoder.tuned():
         raise ConfigError(f"encoder {config.source!r}: there is no model in it to fine-tune.")
     return encoder

@@ -1,0 +1,235 @@
+"""The objective of a causal language model: predict each piece of a line, and its end, from those
+before it. `prepare` and `build` are what `pretrain/run.py` asks for.
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from elmore.checkpoint.causal import (
+    causal_checkpoint,
+    causal_lm,
+    subwords_of,
+    write_causal_files,
+)
+from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.sources import load
+from elmore.errors import ConfigError
+from elmore.files.atomic import remove
+from elmore.models.causal import Causal, CausalLM
+from elmore.nn.transformer import TransformerConfig
+from elmore.pretrain.config import Asked, CausalRunConfig, Run, causal_config
+from elmore.pretrain.line_batches import LineBatches, Lines
+from elmore.pretrain.piece_corpus import PieceCorpus, Sentence, cut_documents, write_corpus
+from elmore.pretrain.sentences import Counts, ReadingConfig, read_documents
+from elmore.text.subwords import BytePairs, Subwords, WholeWords, read_subwords
+from elmore.text.vocabulary import Vocabulary
+from elmore.train.loop import Loss, seed_step
+from elmore.train.optimizer import Group, by_decay
+from elmore.train.world import World
+
+SUBWORDS, CORPUS, VALID = "subwords", "pieces", "valid"
+"""Folders of a run: the files of the vocabulary, and the texts as piece ids."""
+_VALID_SEED = 0
+
+
+def prepare(
+    asked: Asked, files: list[Path], counts: Counts, steps: int | None
+) -> tuple[CausalRunConfig, list[str]]:
+    """The pieces, and the corpus as piece ids."""
+    config, folder = causal_config(asked), asked.output
+    source = None if asked.source is None else load(asked.source, heads=True)
+    subwords = _subwords(asked, config, counts, source)
+    config = _trained_config(config, len(subwords), source, asked.source)
+    texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (SUBWORDS, *texts):  # of a run that ended before its first checkpoint
+        remove(folder / name)
+    (folder / SUBWORDS).mkdir()
+    for name, content in subwords.files().items():
+        (folder / SUBWORDS / name).write_bytes(content)
+    for name, paths in texts.items():
+        if paths:
+            write_corpus(
+                cut_documents(_pieces(paths, config.reading, subwords)), folder / name, None
+            )
+    corpus = PieceCorpus(folder / CORPUS)
+    return config, [f"{corpus.n_pieces:,} pieces, {len(subwords):,} kinds."]
+
+
+def _subwords(
+    asked: Asked, config: CausalRunConfig, counts: Counts, source: Checkpoint | None
+) -> Subwords:
+    """The source's own, those of a folder, or new ones from the corpus."""
+    if source is not None:
+        if asked.vocabulary is not None:
+            raise ConfigError(f"{asked.source} has a vocabulary of its own; leave --vocabulary.")
+        return subwords_of(source)
+    wanted, given = config.vocabulary, asked.vocabulary
+    if given is not None:
+        return read_vocabulary(given)
+    if wanted.kind == "words":
+        found = Vocabulary.from_counts(
+            counts.words, min_count=wanted.min_count, max_size=wanted.size
+        )
+        return WholeWords(found)
+    return BytePairs.trained(counts.words, wanted.size, wanted.min_count)
+
+
+def read_vocabulary(given: Path) -> Subwords:
+    """Of a folder with vocab.json and merges.txt, of a model or its run, or of a list of words."""
+    if given.is_file():
+        return WholeWords(Vocabulary.read(given))
+    if (given / SUBWORDS).is_dir():
+        return read_subwords(given / SUBWORDS)
+    return read_subwords(given)
+
+
+def _trained_config(
+    config: CausalRunConfig, n_pieces: int, source: Checkpoint | None, name: str | None
+) -> CausalRunConfig:
+    """With the sizes of the source or of the vocabulary."""
+    model = config.model.model_copy(update={"n_pieces": n_pieces})
+    if source is not None:
+        theirs = causal_lm(source, str(name)).causal.config
+        drop = {"dropout": model.context.dropout}
+        model = theirs.model_copy(update={"context": theirs.context.model_copy(update=drop)})
+    match model.context:
+        case TransformerConfig(max_positions=most) if config.batches.longest + 1 > most:
+            raise ConfigError(
+                f"batches.longest is {config.batches.longest}, but the model has {most} positions, "
+                "one for the mark."
+            )
+    return config.model_copy(update={"model": model})
+
+
+def _pieces(
+    paths: list[Path], reading: ReadingConfig, subwords: Subwords
+) -> Iterator[Sentence | None]:
+    """Lines as piece ids; None between documents."""
+    for path in paths:
+        for words in read_documents(path, reading):
+            found = None if words is None else subwords.pieces(words)
+            yield None if found is None else [piece for word in found for piece in word]
+        yield None
+
+
+def resumed_config(run: Run, asked: Asked) -> CausalRunConfig:
+    """The model's sizes are the run's; a vocabulary that is given must be the run's too."""
+    config, model = causal_config(asked), causal_config(run).model
+    if asked.vocabulary is not None:
+        kept = read_subwords(asked.output / SUBWORDS)
+        if read_vocabulary(asked.vocabulary).files() != kept.files():
+            raise ConfigError(f"{asked.vocabulary}: not the vocabulary of {asked.output}; omit it.")
+    now = config.model.model_copy(update={"n_pieces": model.n_pieces})
+    if run.source is not None:
+        drop = {"dropout": now.context.dropout}
+        now = model.model_copy(update={"context": model.context.model_copy(update=drop)})
+    return config.model_copy(update={"model": now})
+
+
+def steps_per_epoch(run: Run) -> float:
+    """About: how many pieces a word has is not known before the run."""
+    return max(1.0, 1.3 * (run.words + run.sentences) / causal_config(run).batches.pieces)
+
+
+def build(run: Run, folder: Path, world: World, newest: Path | None) -> "CausalObjective":
+    config = causal_config(run)
+    torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
+    subwords = read_subwords(folder / SUBWORDS)
+    at = newest or run.source
+    model = _start(config, None if at is None else load(at, heads=True), str(at))
+    batches = LineBatches(
+        PieceCorpus(folder / CORPUS),
+        config.batches,
+        subwords,
+        seed=config.loop.seed,
+        rank=world.rank,
+        n_ranks=world.size,
+    )
+    return CausalObjective(
+        model.requires_grad_(True).train().to(world.device()),
+        batches,
+        held_out(folder / VALID, config, subwords) if run.valid else [],
+        seed=config.loop.seed,
+        rank=world.rank,
+    )
+
+
+def _start(config: CausalRunConfig, source: Checkpoint | None, name: str) -> CausalLM:
+    """New weights, or those of a checkpoint."""
+    model = CausalLM(Causal(config.model), dropout=config.output_dropout)
+    if source is not None:
+        model.load_state_dict(causal_lm(source, name).state_dict())
+    return model
+
+
+def held_out(folder: Path, config: CausalRunConfig, subwords: Subwords) -> list[Lines]:
+    """Some batches of one pass."""
+    batches = LineBatches(PieceCorpus(folder), config.batches, subwords, seed=_VALID_SEED)
+    found: list[Lines] = []
+    while batches.epoch == 0 and sum(int(n.sum()) for _, n in found) < config.valid_pieces:
+        found.append(next(batches))
+    return found
+
+
+class CausalObjective:
+    """The summed loss of every piece and end of line."""
+
+    higher_is_better = False  # perplexity
+
+    def __init__(
+        self,
+        model: CausalLM,
+        batches: LineBatches,
+        valid: list[Lines],
+        *,
+        seed: int = 1,
+        rank: int = 0,
+    ):
+        self.module: nn.Module = model
+        self.model, self.batches, self.valid = model, batches, valid
+        self.device = next(model.parameters()).device
+        self.seed, self.rank = seed, rank
+
+    def groups(self) -> list[Group]:
+        return by_decay(self.module, list(self.module.parameters()))
+
+    def begin(self, step: int, done: float) -> None:
+        seed_step(self.seed, step, self.rank)
+
+    def next_loss(self, rng: np.random.Generator) -> Loss:
+        del rng  # the full softmax draws nothing
+        return Loss(*self.model.loss(*self._tensors(next(self.batches))))
+
+    def _tensors(self, lines: Lines) -> tuple[Tensor, Tensor]:
+        ids, lengths = (torch.from_numpy(array).to(self.device) for array in lines)
+        return ids, lengths
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        if not self.valid:
+            return {}
+        total, count = 0.0, 0
+        for lines in self.valid:
+            found = self.model.log_probs(*self._tensors(lines)).double()
+            total, count = total - float(found.sum()), count + len(found)
+        return {"perplexity": math.exp(min(total / count, 700.0))}
+
+    def untrained(self) -> str | None:
+        return None
+
+    def state(self) -> Any:
+        return self.batches.state()
+
+    def restore(self, state: Any) -> None:
+        self.batches.restore(state)
+
+    def save(self, folder: Path) -> None:
+        model, subwords = self.model, self.batches.subwords
+        write_causal_files(causal_checkpoint(model.causal, subwords, model.softmax), folder)
