@@ -83,9 +83,7 @@ class NativeBlock:
         self._contract = product(block.contract)
         self._norms = (block.norm_1, block.norm_2)
 
-    def __call__(
-        self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int
-    ) -> Tensor:
+    def __call__(self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int) -> Tensor:
         """(n, D) of rows of these lengths -> (n, D), or of some places alone."""
         mixed = self._attention(self._qkv(x, threads), lengths)
         if places is not None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
 from elmore.checkpoint.lens import FILE, write_lens
-from elmore.checkpoint.sources import WITH_LENS, find_source, load, save, shipped_names
+from elmore.checkpoint.names import shipped_names
+from elmore.checkpoint.sources import WITH_LENS, find_source, load, save
 from elmore.config import load_json
 from elmore.embedder import Embedder
 from elmore.embedding import Layers, layer_choice

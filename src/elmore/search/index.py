@@ -149,7 +149,8 @@ class Index:
         word = self._snapshot.known(words[position]) if same_word else None
         (embedding,) = self._model(embedder).stream([words])
         layers = embedding.layers[:, position]  # (L, D)
-        return self._snapshot.neighbors(layers, word, k, layer, distinct, [words], embedding.lens)
+        lens = embedding.lens
+        return Neighbors(self._snapshot.neighbors(layers, word, k, layer, distinct, [words], lens))
 
     def neighbors_of(
         self,

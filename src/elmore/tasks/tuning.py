@@ -13,6 +13,7 @@ from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.encoder import Encoder
 from elmore.tasks.entailment import Entailment
+from elmore.tasks.generation import Translate
 from elmore.tasks.linear_heads import LabelHead, SpanHead, TagHead
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.recipes import FitConfig
@@ -86,18 +87,14 @@ def task_of(config: FitConfig) -> Task[Any, Any, Any]:
             return TunedTask(task, lambda e: e.words, labels)
         case Entailment() as task:
             return TunedTask(task, lambda e: Pair(e.premise, e.hypothesis), labels)
-        case Coreference():
-            raise ConfigError(
-                f"encoder {config.encoder.source!r}: coreference has no linear layer for a BERT; "
-                "to train a BERT below the task's own model, leave out 'bert:'."
-            )
         case QuestionAnswering(max_answer_words=most) as task:
             question_first = lambda e: Pair(e.words, e.paragraph.words)  # noqa: E731
             return TunedTask(task, question_first, lambda _, dims: SpanHead(dims, most))
-        case SemanticRoles():
+        case SemanticRoles() | Coreference() | Translate() as task:
             raise ConfigError(
-                f"encoder {config.encoder.source!r}: roles have no linear head for a fine-tuned "
-                "BERT; use it frozen, or leave out 'bert:' to tune it below the task's own model."
+                f"encoder {config.encoder.source!r}: {task.kind} has no linear head for a "
+                "fine-tuned BERT; use it frozen, or leave out 'bert:' to tune it below the task's "
+                "own model."
             )
 
 

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_vali
 from elmore.config import Frozen
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import write_text
-from elmore.small_files import read_small
+from elmore.small_files import file_sha256, read_small
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
