@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.encoder import Encoder
 from elmore.tasks.entailment import Entailment
+from elmore.tasks.generation import Translate
 from elmore.tasks.linear_heads import LabelHead, SpanHead, TagHead
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.recipes import FitConfig
@@ -86,6 +88,10 @@ def task_of(config: FitConfig) -> Task[Any, Any, Any]:
         case QuestionAnswering(max_answer_words=most) as task:
             question_first = lambda e: Pair(e.words, e.paragraph.words)  # noqa: E731
             return TunedTask(task, question_first, lambda _, dims: SpanHead(dims, most))
+        case Translate(kind=kind):
+            raise ConfigError(
+                f"{kind}: a BERT is read here, not fine-tuned; leave out +tune and --fine-tune."
+            )
 
 
 def default_rate(dim: int) -> float:
