@@ -107,6 +107,14 @@ class Summarize(Translate):
         return Score(found.figures, (*found.notes, note))
 
 
+def lm_fingerprints(task: object) -> tuple[str, ...]:
+    """Of the language models that a task is given; none for tasks of other kinds."""
+    if not isinstance(task, GenerationConfig):
+        return ()
+    given = (task.source_lm, task.target_lm)
+    return tuple(found[2] for lm in given if (found := _language_model(lm)) is not None)
+
+
 def _language_model(source: str | None) -> tuple[CausalConfig, Subwords, str] | None:
     if source is None:
         return None
