@@ -1,5 +1,5 @@
 """Sequence to sequence against the same model of `torch.nn.LSTM`: training steps by turns in one
-process, and greedy and beam-5 decoding. CPU seconds are counted, so that other programs matter less.
+process, and greedy and beam-5 decoding. CPU seconds are counted: other programs matter less.
 
     python benchmarks/seq2seq.py [--dim 256] [--pieces 5000] [--rows 64] [--length 20] [--steps 5]
 """
