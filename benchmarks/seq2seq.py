@@ -8,6 +8,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -100,7 +101,8 @@ def main() -> None:
     found = {f"train, pieces/s, {name}": round(pieces / min(t)) for name, t in times.items()}
     model.eval()
     for name, beam in (("greedy", 1), ("beam 5", 5)):
-        spent = min(seconds(lambda b=beam: decode(model, (source, lengths), b)) for _ in range(2))
+        again = partial(decode, model, (source, lengths), beam)
+        spent = min(seconds(again) for _ in range(2))
         found[f"{name}, sentences/s"] = round(args.rows / spent, 1)
     print(json.dumps(found, indent=1))
 
