@@ -8,7 +8,7 @@ import typer
 from elmore.cli.main import app
 
 PIECES = " --cased --lowercase --pieces"
-EVALUATE_TASK = "--cache --encoder --model --quiet --test"
+EVALUATE_TASK = "--set --cache --encoder --model --quiet --test"
 COMMANDS = {
     "demo": "--json --model --plot --word" + PIECES,
     "embed": (
@@ -31,7 +31,7 @@ COMMANDS = {
     "convert": "source target --options" + PIECES,
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
-        "--seeds --set --test --train"
+        "--seeds --set --source-lm --target-lm --test --train"
     ),
     "lens": (
         "corpus source --as-is --errors --layers --lines --options --output --quiet --set "
@@ -68,9 +68,12 @@ COMMANDS = {
     ),
     "task train": (
         "name --cache --dev --encoder --epochs --fine-tune --output --quiet --resume --seed "
-        "--set --train"
+        "--set --source-lm --start --target-lm --train"
     ),
-    "task predict": "input name --cache --encoder --model --output --quiet",
+    "task predict": (
+        "input name --attention --cache --encoder --model --n-best --output --picture --quiet "
+        "--set --text"
+    ),
     "task evaluate ner": EVALUATE_TASK,
     "task evaluate chunking": EVALUATE_TASK,
     "task evaluate taglm": EVALUATE_TASK,
@@ -78,6 +81,8 @@ COMMANDS = {
     "task evaluate sst": EVALUATE_TASK,
     "task evaluate entailment": EVALUATE_TASK,
     "task evaluate qa": EVALUATE_TASK,
+    "task evaluate translate": EVALUATE_TASK,
+    "task evaluate summarize": EVALUATE_TASK,
     "task evaluate wsd": "--cache --dev --encoder --json --quiet --semcor --sets",
     "task evaluate wic": "--cache --encoder --json --quiet --test --train",
     "task evaluate probes": (

@@ -265,7 +265,8 @@ def test_compiled_gates_are_exact_to_float32(name: str, scale: float):
 
 
 def test_double_and_rounded_weights_take_pytorchs_steps():
-    single = torch.zeros(1)
+    single = torch.zeros(2)  # directions
+    assert isinstance(lstm_autograd._steps_for(single[:1]), TorchSteps)  # the kernel has two
     assert isinstance(lstm_autograd._steps_for(single, single.double()), TorchSteps)
     assert isinstance(lstm_autograd._steps_for(single, single.bfloat16()), TorchSteps)
     assert isinstance(

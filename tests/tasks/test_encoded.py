@@ -58,7 +58,7 @@ class Known(State):
     most: int
 
     def unseen(self, later: Callable[[], "Known"]) -> tuple[str, ...]:
-        return ("longer than any before",) if later.most > self.most else ()
+        return ("longer than any before",) if later().most > self.most else ()
 
 
 class Counting(Frozen):

@@ -27,8 +27,7 @@ def compare(
     encoders: Annotated[
         str,
         typer.Option(
-            help="As in `task train`, with commas: none,glove:F,bert:DIR+tune; or starts of "
-            "translate and summarize: none,both,both+small-en."
+            help="As in `task train`, with commas: none,glove:F,bert:DIR+tune; or none,both."
         ),
     ],
     train: Train,

@@ -73,8 +73,7 @@ def train(
     start: Annotated[
         str | None,
         typer.Option(
-            help="What is taken from these: none, encoder, decoder, both, both-no-lm-loss …; "
-            "default: all that is given."
+            help="What is taken from them: none, encoder, decoder, both …; default: all given."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 1,

@@ -111,9 +111,12 @@ class CausalLM(nn.Module):
         config = causal.config
         self.softmax = Softmax(config.n_pieces, config.dim) if softmax is None else softmax
         if config.tied:
-            self.softmax.weight = causal.pieces.weight
-            self.register_state_dict_post_hook(_leave_out)  # files have it once
-            self.register_load_state_dict_pre_hook(_put_back)
+            table = causal.pieces.weight
+            assert isinstance(table, nn.Parameter)
+            self.softmax.weight = table
+            # files have it once
+            self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
+            self.register_load_state_dict_pre_hook(_put_back)  # type: ignore[no-untyped-call]
         self.dropout = Dropout(dropout)  # on what the softmax sees
 
     def loss(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, int]:

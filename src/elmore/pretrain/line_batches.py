@@ -82,7 +82,8 @@ class LineBatches:
     def _sizes(self) -> NDArray[np.int64]:
         """Pieces of each line, a mark included."""
         lines, starts = self._lines.T
-        return np.minimum(self.corpus.lengths[lines] - starts, self.config.longest) + 1
+        left: NDArray[np.int64] = self.corpus.lengths[lines] - starts
+        return np.minimum(left, self.config.longest) + np.int64(1)
 
 
 def grouped(

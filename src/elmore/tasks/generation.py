@@ -41,25 +41,20 @@ class Translate(GenerationConfig):
         return (tokens_of(example.source),)
 
     def start(self, examples: Sequence[Text]) -> GenerationState:
-        self.started()
+        start = self.started()
         source, target = (_language_model(lm) for lm in (self.source_lm, self.target_lm))
         if source is None or target is None:
             given = source or target
             subwords = given[1] if given else self._joint(examples)
-            new = CausalConfig(
-                n_pieces=len(subwords),
-                context=LSTMConfig(
-                    dim=self.dim if given is None else given[0].dim,
-                    cell_dim=self.dim if given is None else given[0].dim,
-                    n_layers=1, cell_clip=None, proj_clip=None,
-                ),
-            )  # fmt: skip
+            dim = given[0].dim if given else self.dim
+            context = LSTMConfig(dim=dim, cell_dim=dim, n_layers=1, cell_clip=None, proj_clip=None)
+            new = CausalConfig(n_pieces=len(subwords), context=context)
             source, target = (lm or (new, subwords, "") for lm in (source, target))
         if self.copy_source:
             _one_vocabulary(source[1], target[1])
         config = target[0]
-        if not self.started().softmax:
-            config = config.model_copy(update={"tied": False})  # the softmax is new
+        if start.decoder and not start.softmax:
+            config = config.model_copy(update={"tied": False})  # only the softmax is new
         return GenerationState(
             source=source[0],
             target=config,
@@ -105,6 +100,14 @@ class Summarize(Translate):
         figures = " / ".join(f"{value:.2f}" for value in first.figures.values())
         note = f"the first {n} words of each text have ROUGE-1/2/L {figures}"
         return Score(found.figures, (*found.notes, note))
+
+
+def lm_fingerprints(task: object) -> tuple[str, ...]:
+    """Of the language models that a task is given; none for tasks of other kinds."""
+    if not isinstance(task, GenerationConfig):
+        return ()
+    given = (task.source_lm, task.target_lm)
+    return tuple(found[2] for lm in given if (found := _language_model(lm)) is not None)
 
 
 def _language_model(source: str | None) -> tuple[CausalConfig, Subwords, str] | None:

@@ -37,9 +37,10 @@ class GenerationConfig(Frozen):
     """What `--set task.…` changes."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+
     source_lm: str | None = None
     """A causal language model of the source's language; its vocabulary and sizes are used
-    whatever `start` is."""
+    whatever is taken from it."""
     target_lm: str | None = None
     from_lms: StartName | None = None
     """What is taken from the language models; null: everything from those that are given."""

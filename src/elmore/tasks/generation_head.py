@@ -183,10 +183,11 @@ class GenerationHead(Head[Text, Output]):
         return Written(text, found.score, found.finished, (*pieces, *end), looked)
 
     def _text(self, example: Text, found: Hypothesis) -> str:
-        """An unknown word is the source's word that was looked at most."""
+        """One line: bytes can also be line ends. An unknown word is the source's word that was
+        looked at most."""
         subwords = self.to_pieces
         if not isinstance(subwords, WholeWords):
-            return subwords.text(found.ids)
+            return " ".join(subwords.text(found.ids).split())
         owners = np.array(self._word_of(example))
         shown = [subwords.piece(i) for i in found.ids]
         for place, i in enumerate(found.ids):

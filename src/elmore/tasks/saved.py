@@ -55,7 +55,7 @@ class SavedTask(Frozen):
         """In version 1, labels were the only state."""
         match given:
             case {"version": 1, "labels": labels, **rest}:
-                return {**rest, "version": VERSION, "state": {"labels": labels}}
+                return {**rest, "version": VERSION, "state": {"kind": "labels", "labels": labels}}
         return given
 
 

@@ -90,11 +90,15 @@ def task_of(config: FitConfig) -> Task[Any, Any, Any]:
         case QuestionAnswering(max_answer_words=most) as task:
             question_first = lambda e: Pair(e.words, e.paragraph.words)  # noqa: E731
             return TunedTask(task, question_first, lambda _, dims: SpanHead(dims, most))
-        case SemanticRoles() | Coreference() | Translate() as task:
+        case SemanticRoles() | Coreference() as task:
             raise ConfigError(
                 f"encoder {config.encoder.source!r}: {task.kind} has no linear head for a "
                 "fine-tuned BERT; use it frozen, or leave out 'bert:' to tune it below the task's "
                 "own model."
+            )
+        case Translate(kind=kind):
+            raise ConfigError(
+                f"{kind}: a BERT is read here, not fine-tuned; leave out +tune and --fine-tune."
             )
 
 

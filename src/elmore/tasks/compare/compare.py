@@ -39,6 +39,7 @@ from elmore.tasks.encoders.encoder import build_encoder
 from elmore.tasks.encoders.layer_sources import LayersInStore
 from elmore.tasks.encoders.names import STORE
 from elmore.tasks.fit import EpochReport, fit, overlap
+from elmore.tasks.generation import lm_fingerprints
 from elmore.tasks.task import Corpus, all_inputs
 
 CACHE = "cache"
@@ -154,7 +155,7 @@ class _Run:
             seconds=fitted.seconds,
             trainable=fitted.n_trained,
             frozen=encoder.n_frozen,
-            fingerprints=encoder.fingerprints(),
+            fingerprints=(*encoder.fingerprints(), *lm_fingerprints(self.config.fit.task)),
             mixes=tuple(encoder.mixes()),
         )
 
@@ -199,7 +200,8 @@ def _order(trial: Trial, encoders: Sequence[str]) -> tuple[float, int, str, int]
 
 def _check_vectors(encoder: str, config: CompareConfig, output: Path) -> None:
     """Before hours of work: it can be loaded, and has not changed since finished trainings."""
-    now = build_encoder(encoder_settings(config.fit, encoder), ()).fingerprints()
+    built = build_encoder(encoder_settings(config.fit, encoder), ())
+    now = (*built.fingerprints(), *lm_fingerprints(config.fit.task))
     for path, outcome in read_outcomes(output):
         if outcome.kind == "failed" or outcome.trial.encoder != encoder:
             continue

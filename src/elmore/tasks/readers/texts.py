@@ -57,7 +57,7 @@ def read_sources(path: Path) -> Corpus[Text]:
 
 def two_files(path: Path) -> list[Path]:
     """The files that a path names: itself, or two of them with a comma between them."""
-    if path.exists() or "," not in path.name:
+    if path.exists() or "," not in str(path):
         return [path]
     first, _, second = str(path).partition(",")
     return [Path(first), Path(second)]
