@@ -125,3 +125,13 @@ def test_sets_add_up_as_one_set_would():
     gold, answers = [("a",), ("b",), ("c",)], ["a", None, "x"]
     parts = score_senses(gold[:1], answers[:1]) + score_senses(gold[1:], answers[1:])
     assert parts == score_senses(gold, answers)
+
+
+def test_where_nothing_was_predicted_it_is_said():
+    gold = [["B-PER", "O"], ["B-LOC", "I-LOC"]]
+    nothing = span_score(gold, [["O", "O"], ["O", "O"]])
+    assert "nothing was predicted, where 2 answers" in nothing.notes[0]
+    assert span_score(gold, [["O", "O"], ["B-LOC", "I-LOC"]]).notes == ()
+    assert span_score([["O"]], [["O"]]).notes == ()
+    assert "nothing was predicted, where 1 " in squad_score([["a bank"]], [""]).notes[0]
+    assert squad_score([["a bank"]], ["bank"]).notes == ()

@@ -5,7 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from elmore.tasks.scorers.score import Score
+from elmore.tasks.scorers.score import Score, nothing_found
 
 
 def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> Score:
@@ -13,7 +13,8 @@ def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str]) ->
     pairs = list(zip(answers, predictions, strict=True))
     f1 = sum(max(token_f1(guess, answer) for answer in right) for right, guess in pairs)
     exact = sum(max(exact_match(guess, answer) for answer in right) for right, guess in pairs)
-    return Score({"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)})
+    figures = {"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)}
+    return Score(figures, nothing_found(len(pairs), sum(bool(guess.strip()) for _, guess in pairs)))
 
 
 def normalized(text: str) -> str:
