@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from elmore.errors import ConfigError
+from elmore.tasks import semantic_roles
 from elmore.tasks.encoded import Dims, Encoded
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.fit import fit
@@ -129,6 +130,21 @@ def test_what_is_predicted_does_not_depend_on_the_other_sentences():
     assert predict(SMALL, found, [PAIR])[0] == together
 
 
+@pytest.mark.parametrize("most", [1, 9])
+def test_many_propositions_are_predicted_in_parts(most: int, monkeypatch: pytest.MonkeyPatch):
+    found = head()
+    every = RoleSentence(("a", "b", "c"), tuple(proposition(i) for i in range(3)))
+    at_once = predict(SMALL, found, [PAIR, every])
+    sizes = []
+    scores = found.scores
+    monkeypatch.setattr(semantic_roles, "_MOST_WORDS", most)
+    monkeypatch.setattr(
+        found, "scores", lambda *given: sizes.append(len(given[1])) or scores(*given)
+    )
+    assert predict(SMALL, found, [PAIR, every]) == at_once
+    assert sizes == {1: [1] * 5, 9: [2, 2, 1]}[most]  # rows of four words
+
+
 def test_predicates_given_are_used_and_gold_roles_are_not():
     found = head()
     bare = RoleSentence(
@@ -168,6 +184,9 @@ def test_the_score_is_that_of_the_arguments_with_given_predicates():
     assert score.figures["precision"] == 100
     assert "others f1" not in score.figures  # there are none
     assert score.figures["predicates f1"] == pytest.approx(50)
+    assert score.notes == ()
+    nothing = FoundRoles((proposition(1), proposition(3)), ())
+    assert SMALL.score([PAIR], [nothing]).notes[0].startswith("nothing was predicted, where 3 ")
 
 
 def test_a_model_is_saved_and_loaded(tmp_path: Path):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from elmore.tasks.scorers.counts import Counts, LabelCounts
-from elmore.tasks.scorers.score import Score, nothing_predicted
+from elmore.tasks.scorers.score import Score, nothing_found
 from elmore.tasks.spans import spans_of
 
 
@@ -27,5 +27,4 @@ def span_score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) ->
     """F1, precision and recall over the spans of all sentences."""
     counts = span_counts(gold, found).overall
     figures = {"f1": counts.f1, "precision": counts.precision, "recall": counts.recall}
-    silent = counts.missed and not counts.correct + counts.excess
-    return Score(figures, nothing_predicted(counts.missed) if silent else ())
+    return Score(figures, nothing_found(counts.expected, counts.found))

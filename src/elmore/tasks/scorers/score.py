@@ -16,7 +16,7 @@ class Score:
         return next(iter(self.figures.values()))
 
 
-def nothing_predicted(n_expected: int) -> tuple[str, ...]:
-    """The note on a score of zero that nothing but silence explains."""
-    expected = f"where {n_expected:,} answers were expected"
-    return (f"nothing was predicted, {expected}; train longer or on more text",)
+def nothing_found(expected: int, found: int) -> tuple[str, ...]:
+    """A note where a model has predicted nothing at all."""
+    note = f"nothing was predicted, where {expected:,} answers were expected; train longer or on"
+    return (f"{note} more text",) if expected and not found else ()

@@ -5,7 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from elmore.tasks.scorers.score import Score, nothing_predicted
+from elmore.tasks.scorers.score import Score, nothing_found
 
 
 def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> Score:
@@ -14,8 +14,7 @@ def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str]) ->
     f1 = sum(max(token_f1(guess, answer) for answer in right) for right, guess in pairs)
     exact = sum(max(exact_match(guess, answer) for answer in right) for right, guess in pairs)
     figures = {"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)}
-    silent = pairs and not any(guess.strip() for _, guess in pairs)
-    return Score(figures, nothing_predicted(len(pairs)) if silent else ())
+    return Score(figures, nothing_found(len(pairs), sum(bool(guess.strip()) for _, guess in pairs)))
 
 
 def normalized(text: str) -> str:
