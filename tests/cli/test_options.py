@@ -62,7 +62,7 @@ COMMANDS = {
         "name --cache --dev --encoder --epochs --fine-tune --output --quiet --resume --seed "
         "--set --train"
     ),
-    "task predict": "input name --cache --encoder --model --output --quiet",
+    "task predict": "input name --cache --encoder --html --model --output --quiet",
     "task evaluate ner": EVALUATE_TASK,
     "task evaluate chunking": EVALUATE_TASK,
     "task evaluate taglm": EVALUATE_TASK,
@@ -70,6 +70,14 @@ COMMANDS = {
     "task evaluate sst": EVALUATE_TASK,
     "task evaluate entailment": EVALUATE_TASK,
     "task evaluate qa": EVALUATE_TASK,
+    "task evaluate srl": EVALUATE_TASK,
+    "task evaluate coref": EVALUATE_TASK,
+    "task evaluate gap": "--cache --encoder --model --output --quiet --test",
+    "score ner": "gold predicted --json",
+    "score squad": "gold predicted --json",
+    "score srl": "gold predicted --json",
+    "score coref": "key response --json --metric",
+    "score gap": "gold predicted --json",
     "task evaluate wsd": "--cache --dev --encoder --json --quiet --semcor --sets",
     "task evaluate wic": "--cache --encoder --json --quiet --test --train",
     "task evaluate probes": (

@@ -13,7 +13,8 @@ import pytest
 from elmore.cli.main import main
 from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.contexts import write_semcor, write_set
-from tests.tasks.tiny_data import write_columns
+from tests.tasks.tiny_data import squad, write_columns
+from tests.tasks.tiny_roles import write_roles
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "tasks.md"
@@ -40,6 +41,11 @@ def reader(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) ->
         (tmp_path / "wic" / f"{name}.data.txt").write_text(PAIR)
         (tmp_path / "wic" / f"{name}.gold.txt").write_text("F\n")
         (tmp_path / f"ud.{name}.conllu").write_text(WORDS)
+        write_roles(tmp_path / f"roles.{name}.jsonl", 12, seed=len(name))
+    for name in ("gold", "found"):
+        (tmp_path / f"{name}.props").write_text("- (A0*)\nsee (V*)\n")
+    (tmp_path / "questions.json").write_text(squad())
+    (tmp_path / "answers.json").write_text('{"1": "Anna", "2": "Paris"}')
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -54,6 +60,8 @@ def test_every_block_runs(reader: Path):
             assert main([*shlex.split(command)[1:], *cut]) == 0, command
     assert (reader / "found.jsonl").read_text().count("\n") == 1
     assert "<svg" in (reader / "ner-compared" / "index.html").read_text()
+    assert (reader / "roles.found.jsonl").read_text().count("\n") == 1
+    assert "Semantic roles" in (reader / "roles.html").read_text()
     assert "bert + tune" in (reader / "bert-compared" / "index.html").read_text()
 
 

@@ -9,7 +9,8 @@ Gradients are written by hand, which is several times as fast as an autograd nod
 """
 
 # B sentences, T words in the longest, D input dim, H hidden units
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -60,15 +61,12 @@ class AlternatingLSTM(nn.Module):
 
     def __init__(self, dim: int, hidden: int, n_layers: int, dropout: float = 0.0):
         super().__init__()
-        self.layers = nn.ModuleList(
-            HighwayLSTM(dim if n == 0 else hidden, hidden, dropout) for n in range(n_layers)
-        )
+        layers = (HighwayLSTM(hidden if n else dim, hidden, dropout) for n in range(n_layers))
+        self.layers = cast(Sequence[HighwayLSTM], nn.ModuleList(layers))
 
     @property
     def first(self) -> HighwayLSTM:
-        layer = self.layers[0]
-        assert isinstance(layer, HighwayLSTM)
-        return layer
+        return self.layers[0]
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, T, D), mask (B, T) -> (B, T, H), zero beyond each sentence's end."""
@@ -79,7 +77,7 @@ class AlternatingLSTM(nn.Module):
         if not mask.numel():
             return projected.new_zeros(*mask.shape, self.first.hidden)
         back = mirror(mask.sum(dim=1), mask.shape[1])  # (B, T)
-        x = self.first(projected)
+        x: Tensor = self.first(projected)
         for layer in self.layers[1:]:
             x = layer(layer.project(take(x, back)))  # each turns the words round
         if len(self.layers) % 2 == 0:
@@ -94,7 +92,10 @@ class _Recurrence(torch.autograd.Function):
     def forward(ctx: Any, projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
         n_words, n_rows = projected.shape[:2]
         hidden = recurrent.shape[1]
-        gates = projected[:, :, : _FROM_STATE * hidden].contiguous()  # (T, B, 5H)
+        # written over below: a copy, also where the slice is contiguous (a single word)
+        gates = projected[:, :, : _FROM_STATE * hidden].clone(
+            memory_format=torch.contiguous_format
+        )  # (T, B, 5H)
         carried = projected[:, :, _FROM_STATE * hidden :]  # (T, B, H)
         cells, states = (projected.new_empty(n_words, n_rows, hidden) for _ in range(2))
         h = c = projected.new_zeros(n_rows, hidden)

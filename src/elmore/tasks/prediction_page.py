@@ -9,6 +9,7 @@ from typing import Any
 from elmore.errors import ConfigError
 from elmore.tasks.cluster_page import LEGEND, cluster_card
 from elmore.tasks.coreference import Coreference
+from elmore.tasks.html_page import html_page, theme
 from elmore.tasks.propositions import CONTINUES, PREDICATE, Proposition, RoleSentence
 from elmore.tasks.readers.coref import Clusters, Document
 from elmore.tasks.semantic_roles import FoundRoles, SemanticRoles
@@ -55,7 +56,9 @@ def clusters_page(examples: Sequence[Document], predictions: Sequence[Clusters])
 
 def page(title: str, legend: str, cards: Iterable[str]) -> str:
     """The frame: a heading, what the colors mean, and a card for each text."""
-    return _PAGE.format(title=escape(title), style=_STYLE, legend=legend, cards="\n".join(cards))
+    listed = "\n".join(cards)
+    body = f'<p class="legend none">{legend}</p>\n<main>\n{listed}\n</main>\n'
+    return html_page(title, _STYLE, body)
 
 
 def role_card(words: Words, found: FoundRoles) -> str:
@@ -114,15 +117,8 @@ _LIGHT = "#1f5fa8 #b34a12 #17713f #7443ab #a62a50 #5c6169".split()
 _DARK = "#7db9f4 #f5a36c #6ad39c #c0a3ee #f48ba8 #aab1ba".split()
 
 
-def _colors(values: Sequence[str]) -> str:
-    return "".join(f"--c{n}:{value};" for n, value in enumerate(values))
-
-
 _STYLE = (
-    ":root{color-scheme:light dark;--paper:#fff;--card:#f6f7f9;--ink:#1c1f23;--muted:#5b626b;"
-    f"--rule:#dfe3e8;{_colors(_LIGHT)}}}\n"
-    "@media(prefers-color-scheme:dark){:root{--paper:#14171a;--card:#1d2125;--ink:#e9ebee;"
-    f"--muted:#a2a9b2;--rule:#353b42;{_colors(_DARK)}}}}}\n"
+    theme(_LIGHT, _DARK)
     + "".join(f".c{n}{{--own:var(--c{n})}}" for n in range(len(_LIGHT)))
     + """
 *{box-sizing:border-box}
@@ -138,31 +134,12 @@ font-size:.85rem;font-weight:600;overflow:hidden;text-overflow:ellipsis;vertical
 p.none,p.text{padding-left:0;text-indent:0}
 p.none{color:var(--muted)}
 h2{font-size:1rem;line-height:1.4;margin:.2rem 0}p.text{margin-bottom:.8rem}
-.mark{--own:var(--ink);color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
+.mark{color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
 border-radius:4px;padding:.12rem .1rem;box-decoration-break:clone;
 -webkit-box-decoration-break:clone}
 .mark::before{content:"["}.mark::after{content:"]"}
-.mark b{font-size:.66em;letter-spacing:.03em;vertical-align:.12em}
-.v{font-weight:700;background:color-mix(in srgb,var(--ink) 16%,transparent)}
+.mark b{font-size:.66em;white-space:nowrap;letter-spacing:.03em;vertical-align:.12em}
+.v{--own:var(--ink);font-weight:700;background:color-mix(in srgb,var(--ink) 16%,transparent)}
 @media(max-width:560px){p{padding-left:0;text-indent:0}p>strong{display:block;width:auto}}
 """
 )
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p class="legend none">{legend}</p>
-<main>
-{cards}
-</main>
-</body>
-</html>
-"""

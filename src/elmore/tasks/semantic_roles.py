@@ -29,6 +29,8 @@ from elmore.tasks.scorers.roles import Sentence, role_counts, subset
 from elmore.tasks.spans import allowed_pairs, span_labels, spans_of, tags_of
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
+_MOST_ROWS, _MOST_WORDS = 256, 16_384  # propositions predicted together, and words in them all
+
 
 @dataclass(frozen=True, slots=True)
 class FoundRoles:
@@ -192,14 +194,27 @@ class RolesHead(Head[RoleSentence, FoundRoles]):
         found = [tuple(row.nonzero().flatten().tolist()) for row in likely]
         asked = [_asked(*pair) for pair in zip(examples, found, strict=True)]
         rows, predicates = _places(asked)
-        paths: list[list[int]] = []
-        if rows:
-            paths = self.decode(self.scores(sentences, rows, predicates), sentences.mask[rows])
+        paths = self._paths(sentences, rows, predicates)
         decoded = (tuple(spans_of([self.labels[i] for i in path])) for path in paths)
         return [
             FoundRoles(tuple(replace(p, pieces=next(decoded)) for p in own), places)
             for own, places in zip(asked, found, strict=True)
         ]
+
+    def _paths(
+        self, sentences: Encoded, rows: Sequence[int], predicates: Sequence[int]
+    ) -> list[list[int]]:
+        """The tags of each proposition, some at a time: a long sentence may have hundreds of
+        propositions, and memory stays bounded."""
+        paths: list[list[int]] = []
+        most = max(1, min(_MOST_ROWS, _MOST_WORDS // max(1, sentences.mask.shape[1])))
+        for start in range(0, len(rows), most):
+            wanted = rows[start : start + most]
+            row_of = {row: n for n, row in enumerate(dict.fromkeys(wanted))}
+            own, places = sentences.rows(list(row_of)), [row_of[row] for row in wanted]
+            scores = self.scores(own, places, predicates[start : start + most])
+            paths += self.decode(scores, own.mask[places])
+        return paths
 
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """The most likely tags of each row that are BIO: `I-X` only after `B-X` or `I-X`. If the

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from elmore.errors import InputError
+from elmore.tasks.readers.column_blocks import column_blocks
 from elmore.tasks.readers.columns import read_columns
 from elmore.tasks.readers.pairs import read_pairs
+from elmore.tasks.readers.role_lines import read_role_lines
 from elmore.tasks.readers.senses import read_raganato, read_semcor, read_wic
 from elmore.tasks.readers.squad import read_squad
 
@@ -46,6 +48,8 @@ def test_json_nested_deep_is_one_line(depth: int, tmp_path: Path):
     refused(lambda: read_semcor(path), r"x\.jsonl, line 1: ")
     path.write_text(f'{{"premise": "a", "hypothesis": "b", "label": {deep}}}\n')
     refused(lambda: read_pairs(path).examples, r"x\.jsonl, line 1: ")
+    path.write_text(f'{{"words": ["a"], "props": {deep}}}\n')
+    refused(lambda: read_role_lines(path).examples, r"x\.jsonl, line 1: ")
     path.write_text(f'{{"data": {deep}}}')
     refused(lambda: read_squad(path, max_words=9).examples, r"x\.jsonl: ")
 
@@ -57,6 +61,9 @@ def test_a_compressed_file_cannot_fill_the_memory(tmp_path: Path):
             file.write((b"a" * 100_000 + b" O\n\n") * 50)
     with pytest.raises(InputError, match="far more text than its size allows"):
         for _ in read_columns(path):
+            pass
+    with pytest.raises(InputError, match="far more text than its size allows"):
+        for _ in column_blocks(path):
             pass
 
 

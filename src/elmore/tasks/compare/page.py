@@ -15,6 +15,7 @@ from elmore.tasks.compare.plots import (
 )
 from elmore.tasks.compare.report import Report, Summary, gain, mean_and_spread
 from elmore.tasks.compare.trials import labels
+from elmore.tasks.html_page import html_page, theme
 
 
 def page(report: Report) -> str:
@@ -24,13 +25,12 @@ def page(report: Report) -> str:
         sections.append(_list_section("Failed", _RETRY, _failures(report)))
     if report.notes:
         sections.append(_list_section("Notes", "", map(escape, report.notes)))
-    return _PAGE.format(
-        title=escape(f"elmore compare {report.task}"),
-        style=_STYLE,
+    body = _BODY.format(
         finding=escape(_finding(report.rows)),
         sections="\n".join(sections),
         settings=escape(json.dumps(report.settings, indent=1, ensure_ascii=False)),
     )
+    return html_page(f"elmore compare {report.task}", _STYLE, body)
 
 
 def _finding(rows: Sequence[Summary]) -> str:
@@ -101,15 +101,8 @@ _LIGHT = "#2166ac #c2571a #1b7f4c #7d4fb0 #b8325a #80660f #0b7d86 #5f646b".split
 _DARK = "#6cb0f0 #f39a5f #5ecb93 #b898e8 #f27f9f #d5b64f #52c5cd #a4abb4".split()
 
 
-def _colors(values: Sequence[str]) -> str:
-    return "".join(f"--c{number}:{value};" for number, value in enumerate(values))
-
-
 _STYLE = (
-    ":root{color-scheme:light dark;--paper:#fff;--card:#f6f7f9;--ink:#1c1f23;--muted:#5b626b;"
-    f"--rule:#dfe3e8;{_colors(_LIGHT)}}}\n"
-    "@media(prefers-color-scheme:dark){:root{--paper:#14171a;--card:#1d2125;--ink:#e9ebee;"
-    f"--muted:#a2a9b2;--rule:#353b42;{_colors(_DARK)}}}}}\n"
+    theme(_LIGHT, _DARK)
     + "".join(f".f{n}{{fill:var(--c{n})}}.s{n}{{stroke:var(--c{n})}}\n" for n in range(N_COLORS))
     + """*{box-sizing:border-box}
 body{margin:0 auto;padding:1.2rem 1rem 3rem;max-width:1180px;background:var(--paper);
@@ -135,23 +128,10 @@ ul{padding-left:1.2rem}code,pre{font-size:.85rem;overflow-wrap:anywhere;white-sp
 """
 )
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p class="finding">{finding}</p>
+_BODY = """<p class="finding">{finding}</p>
 <main>
 {sections}
 <section class="wide"><details><summary>Files and settings</summary><pre>{settings}</pre></details>
 </section>
 </main>
-</body>
-</html>
 """

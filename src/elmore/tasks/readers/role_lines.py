@@ -60,7 +60,7 @@ def read_role_lines(path: Path) -> Corpus[RoleSentence]:
 def _sentence(given: Any, where: str) -> RoleSentence:
     match given:
         case {"words": list(words), "props": list(props), **rest} if _texts(words):
-            xpos = rest.get("xpos") or ["V"] * len(words)
+            xpos: Any = rest.get("xpos") or ["V"] * len(words)
             if not _texts(xpos) or len(xpos) != len(words):
                 raise InputError(f"{where}: 'xpos' must have a tag for each of the words.")
             found = [_proposition(one, words, xpos, where) for one in props]

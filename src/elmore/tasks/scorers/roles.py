@@ -7,7 +7,7 @@ two files for the precision. One that is missing, or whose lemma is another, has
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from elmore.tasks.propositions import PREDICATE, Argument, Proposition, arguments_of
@@ -85,8 +85,3 @@ def role_counts(gold: Sequence[Sentence], found: Sequence[Sentence]) -> RoleCoun
 def subset(sentences: Sequence[Sentence], *, verbs: bool) -> list[Sentence]:
     """Only the propositions whose predicate is a verb, or only the others."""
     return [[p for p in sentence if p.is_verb == verbs] for sentence in sentences]
-
-
-def without_lemmas(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Where lemmas are not predicted, they cannot be wrong."""
-    return [[replace(proposition, lemma="") for proposition in s] for s in sentences]

@@ -1,0 +1,96 @@
+"""Highway layers: the equations written out, gradients by autograd, directions, dropout, start."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from elmore.nn.highway_lstm import AlternatingLSTM, HighwayLSTM, _Recurrence
+
+EXACT = {"rtol": 0, "atol": 1e-12}  # both in float64
+
+
+def plainly(projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
+    """The equations in the file's first lines, one word after another: (T, B, 6H) -> (T, B, H)."""
+    n = recurrent.shape[1]
+    h = c = projected.new_zeros(projected.shape[1], n)
+    states = []
+    for x in projected:
+        a = x[:, : 5 * n] + h @ recurrent.T
+        i, f, o, r = torch.sigmoid(a[:, : 4 * n]).chunk(4, dim=1)
+        c = f * c + i * torch.tanh(a[:, 4 * n :])
+        h = keep * (r * o * torch.tanh(c) + (1 - r) * x[:, 5 * n :])
+        states.append(h)
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize(("n_words", "n_rows"), [(5, 3), (1, 3), (5, 1), (1, 1)])
+def test_states_and_gradients_are_those_of_the_equations(n_words: int, n_rows: int):
+    torch.manual_seed(1)
+    projected = torch.randn(n_words, n_rows, 24, dtype=torch.float64, requires_grad=True)
+    before = projected.detach().clone()
+    recurrent = torch.randn(20, 4, dtype=torch.float64, requires_grad=True)
+    keep = (torch.rand(n_rows, 4, dtype=torch.float64) > 0.3) * 1.4
+    weights = torch.randn(n_words, n_rows, 4, dtype=torch.float64)
+    found = []
+    for run in (plainly, _Recurrence.apply):
+        states = run(projected, recurrent, keep)
+        grads = torch.autograd.grad(
+            (states * weights).sum(), (projected, recurrent), materialize_grads=True
+        )
+        found.append((states, *grads))
+    for want, have in zip(*found, strict=True):
+        torch.testing.assert_close(have, want, **EXACT)
+    assert torch.equal(projected, before)  # the input is not written over
+
+
+def test_one_word_has_a_gradient_too():
+    layer = HighwayLSTM(3, 2)
+    layer(layer.project(torch.randn(4, 1, 3))).sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.recurrent.grad is not None
+    assert not layer.recurrent.grad.any()  # there is no state before the first word
+
+
+def test_every_block_starts_orthonormal_and_forget_gates_open():
+    layer = HighwayLSTM(9, 4)
+    for block in (*layer.weight.split(4), *layer.recurrent.split(4)):
+        torch.testing.assert_close(block @ block.T, torch.eye(4), rtol=0, atol=1e-5)
+    assert layer.bias.tolist() == [0] * 4 + [1] * 4 + [0] * 16
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3, 4])
+def test_layers_read_in_alternating_directions(n_layers: int):
+    torch.manual_seed(2)
+    net = AlternatingLSTM(3, 4, n_layers).double()
+    x = torch.randn(1, 6, 3, dtype=torch.float64)
+    y = x
+    for n, layer in enumerate(net.layers):
+        turned = y.flip(1) if n % 2 else y
+        keep = torch.ones(1, 4, dtype=torch.float64)
+        states = plainly(layer.project(turned).transpose(0, 1), layer.recurrent, keep)
+        y = states.transpose(0, 1)
+        y = y.flip(1) if n % 2 else y
+    torch.testing.assert_close(net(x, torch.ones(1, 6, dtype=torch.bool)), y, **EXACT)
+
+
+def test_a_sentence_alone_and_in_a_batch_is_the_same():
+    torch.manual_seed(3)
+    net = AlternatingLSTM(3, 4, 3).double()
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    both = net(x, mask)
+    torch.testing.assert_close(net(x[1:, :3], mask[1:, :3]), both[1:, :3], **EXACT)
+    assert not both[1, 3:].any()
+    assert net(x[:, :0], mask[:, :0]).shape == (2, 0, 4)
+    assert net(x[:0], mask[:0]).shape == (0, 5, 4)
+
+
+def test_what_is_dropped_is_dropped_for_the_whole_sentence():
+    torch.manual_seed(4)
+    layer = HighwayLSTM(3, 64, dropout=0.5)
+    states = layer(layer.project(torch.randn(2, 7, 3)))
+    dropped = states == 0  # (B, T, H)
+    assert (dropped.all(dim=1) == dropped.any(dim=1)).all()
+    assert 10 < dropped[0, 0].sum() < 54
+    assert (dropped[0, 0] != dropped[1, 0]).any()
+    assert (layer.eval()(layer.project(torch.randn(2, 7, 3))) != 0).all()
