@@ -374,5 +374,5 @@ def test_nested_mentions_are_nested_brackets():
         in card
     )
     assert "&lt;x&gt;" in card
-    assert "2 mentions</strong>her, she" in card
+    assert "× 2</strong>her, she" in card
     assert card.count("<span") == card.count("</span>")
