@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# With and without ELMo on six tasks, and word senses: the tables of docs/results.md. Stop it at any moment and run it
+# With and without ELMo on seven tasks, and word senses: the tables of docs/results.md. Stop it at any moment and run it
 # again to go on; about two hours on two cores (SEEDS=1 for a third of that).
 #   runs/compare.sh DATA [OUT] [MODEL]
-# DATA holds tasks/{ner_conll2003,pos_ud_ewt,sst5,pairs/snli,squad,srl_ewt_propbank,wsd,wic} and weights/glove.*.npz.
+# DATA holds tasks/{ner_conll2003,pos_ud_ewt,sst5,pairs/snli,squad,srl_ewt_propbank,coref_litbank,wsd,wic} and weights/glove.*.npz.
 set -euo pipefail
 data=$1
 out=${2:-runs/out/compare}
@@ -53,6 +53,10 @@ compare qa --epochs 5 --train "$tasks/squad/squad1.1-dev-split.train.json.xz" \
 compare srl --epochs 2 --fractions 0.2 --set lr=0.002 \
   --train "$tasks/srl_ewt_propbank/train.jsonl.xz" --dev "$tasks/srl_ewt_propbank/dev.jsonl.xz" \
   --test "$tasks/srl_ewt_propbank/test.jsonl.xz" || failed=1
+
+# One core reads all documents once in about 70 s.
+compare coref --epochs 12 --train "$tasks/coref_litbank/train.conll.xz" \
+  --dev "$tasks/coref_litbank/dev.conll.xz" --test "$tasks/coref_litbank/test.conll.xz" || failed=1
 
 # Word senses need no training: static vectors and the model, one beside the other.
 senses() {

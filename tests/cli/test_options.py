@@ -71,8 +71,8 @@ COMMANDS = {
         "--set --source-lm --start --target-lm --train"
     ),
     "task predict": (
-        "input name --attention --cache --encoder --model --n-best --output --picture --quiet "
-        "--set --text"
+        "input name --attention --cache --encoder --html --model --n-best --output --picture "
+        "--quiet --set --text"
     ),
     "task evaluate ner": EVALUATE_TASK,
     "task evaluate chunking": EVALUATE_TASK,
@@ -81,6 +81,14 @@ COMMANDS = {
     "task evaluate sst": EVALUATE_TASK,
     "task evaluate entailment": EVALUATE_TASK,
     "task evaluate qa": EVALUATE_TASK,
+    "task evaluate srl": EVALUATE_TASK,
+    "task evaluate coref": EVALUATE_TASK,
+    "task evaluate gap": "--cache --encoder --model --output --quiet --test",
+    "score ner": "gold predicted --json",
+    "score squad": "gold predicted --json",
+    "score srl": "gold predicted --json",
+    "score coref": "key response --json --metric",
+    "score gap": "gold predicted --json",
     "task evaluate translate": EVALUATE_TASK,
     "task evaluate summarize": EVALUATE_TASK,
     "task evaluate wsd": "--cache --dev --encoder --json --quiet --semcor --sets",

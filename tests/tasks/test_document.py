@@ -14,6 +14,7 @@ from elmore.cli.main import main
 from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.contexts import write_semcor, write_set
 from tests.tasks.tiny_data import squad, write_columns
+from tests.tasks.tiny_documents import columns, document
 from tests.tasks.tiny_roles import write_roles
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +23,7 @@ BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 TRAINS = ("elmore task train", "elmore compare")
 SENSES = [[("river", None), ("bank", "bank%1:17:01::")], [("my", None), ("bank", "bank%1:14:00::")]]
 WORDS = "1\tit\tit\tPRON\t_\t_\t0\troot\t_\t_\n2\trained\train\tVERB\t_\t_\t1\tx\t_\t_\n\n"
+GAP = "1\tAnn met Eva. She left.\tShe\t13\tAnn\t0\tTRUE\tEva\t8\tFALSE\thttp://x\n"
 PAIR = "board\tN\t2-2\tRoom and board .\tHe nailed boards across the windows .\n"
 
 
@@ -42,6 +44,10 @@ def reader(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) ->
         (tmp_path / "wic" / f"{name}.gold.txt").write_text("F\n")
         (tmp_path / f"ud.{name}.conllu").write_text(WORDS)
         write_roles(tmp_path / f"roles.{name}.jsonl", 12, seed=len(name))
+        documents = "".join(columns(document(seed)) for seed in range(2))
+        (tmp_path / f"coref.{name}.conll").write_text(documents)
+    (tmp_path / "story.txt").write_text("Anna slept. The dog barked at her.\n")
+    (tmp_path / "gap.tsv").write_text(GAP)
     for name in ("gold", "found"):
         (tmp_path / f"{name}.props").write_text("- (A0*)\nsee (V*)\n")
     (tmp_path / "questions.json").write_text(squad())
@@ -61,6 +67,8 @@ def test_every_block_runs(reader: Path):
     assert (reader / "found.jsonl").read_text().count("\n") == 1
     assert "<svg" in (reader / "ner-compared" / "index.html").read_text()
     assert (reader / "roles.found.jsonl").read_text().count("\n") == 1
+    assert (reader / "clusters.jsonl").read_text().count("\n") == 1
+    assert "Clusters of mentions" in (reader / "clusters.html").read_text()
     assert "Semantic roles" in (reader / "roles.html").read_text()
     assert "bert + tune" in (reader / "bert-compared" / "index.html").read_text()
 

@@ -53,4 +53,4 @@ def _list(document: Document, cluster: Sequence[tuple[int, int]], n: int) -> str
     more = ", …" if len(texts) > _SHOWN else ""
     named = escape(", ".join(texts[:_SHOWN]) + more)
     number = f'<span class="mark {_color(n, cluster)}"><b>{n + 1}</b></span>'
-    return f"<p><strong>{number} {len(cluster)} mentions</strong>{named}</p>"
+    return f"<p><strong>{number} × {len(cluster)}</strong>{named}</p>"

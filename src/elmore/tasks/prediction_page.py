@@ -134,7 +134,7 @@ font-size:.85rem;font-weight:600;overflow:hidden;text-overflow:ellipsis;vertical
 p.none,p.text{padding-left:0;text-indent:0}
 p.none{color:var(--muted)}
 h2{font-size:1rem;line-height:1.4;margin:.2rem 0}p.text{margin-bottom:.8rem}
-.mark{--own:var(--ink);color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
+.mark{color:var(--own);background:color-mix(in srgb,var(--own) 11%,transparent);
 border-radius:4px;padding:.12rem .1rem;box-decoration-break:clone;
 -webkit-box-decoration-break:clone}
 .mark::before{content:"["}.mark::after{content:"]"}
