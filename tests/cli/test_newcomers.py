@@ -1,5 +1,5 @@
-"""The command line as a newcomer meets it: short options, completion, hints, a model by default, and
-mistakes that are told before anything heavy is imported."""
+"""The command line as a newcomer meets it: short options, completion, hints, a model by default,
+and mistakes that are told before anything heavy is imported."""
 
 import json
 import os

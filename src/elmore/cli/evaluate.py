@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -14,7 +15,6 @@ from elmore.cli.options import (
     LinesAre,
     OptionsFile,
     SentenceFile,
-    known_model,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def evaluate(
     source: Annotated[
         str,
-        typer.Argument(help="A model with its softmax and vocabulary.", callback=known_model),
+        typer.Argument(help="A model with its softmax and vocabulary."),
     ],
     text: SentenceFile,
     options: OptionsFile = None,
@@ -58,6 +58,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
+    check_files(model=source, text=text)
     from elmore.checkpoint.bilm import language_model, speller_of
     from elmore.checkpoint.checkpoint import TrainedOn
     from elmore.checkpoint.sources import load

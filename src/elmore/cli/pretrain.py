@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import AsIs, Corpus, Errors, LinesAsked, Quiet, Settings, Tokenize
 from elmore.cli.progress import Bar
 
@@ -55,6 +56,7 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a biLM or a BERT on a corpus. Ctrl-C saves; --resume continues with the same bits."""
+    check_files(model=source, corpus=corpus)
     from elmore.config import override
     from elmore.pretrain.curve import check_installed, draw_curve
     from elmore.pretrain.recipes import find_recipe
