@@ -7,7 +7,23 @@ from elmore.text.function_words import FUNCTION_WORDS, is_content
 
 @pytest.mark.parametrize(
     "word",
-    ["a", "I", "What", "the", "don't", "Don\u2019t", "n't", ".", "12", "的", "我们", "，", ""],
+    [
+        "a",
+        "I",
+        "What",
+        "the",
+        "don't",
+        "Don\u2019t",
+        "n't",
+        ".",
+        "12",
+        "的",
+        "我们",
+        "，",
+        "(a",
+        "money,",
+        "",
+    ],
 )
 def test_little_is_said_by(word: str):
     assert not is_content(word)

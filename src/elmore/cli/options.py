@@ -93,7 +93,7 @@ RunPrecision = Annotated[
 IndexFolder = Annotated[Path, typer.Argument(help="A folder written by `elmore index`.")]
 Layer = Annotated[
     str,
-    typer.Option(help="mix, a number, or weights such as 0.2,0.5,0.3, if the index has them."),
+    typer.Option(help="mix, top, a number, or weights such as 0.2,0.5,0.3, if the index has them."),
 ]
 
 # Training and tasks

@@ -46,8 +46,7 @@ def pretrain(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="Stop training after this many minutes by the clock. Counting the words before "
-            "it and the last validation after it come on top."
+            help="Stop training after so many minutes; counting and the last validation are extra."
         ),
     ] = None,
     plot: Annotated[

@@ -36,5 +36,7 @@ FUNCTION_WORDS = frozenset(_ENGLISH.split()) | frozenset(_CHINESE.split())
 
 def is_content(word: str) -> bool:
     """Whether a word can tell what a text is about."""
+    if not word or not (word[0].isalnum() and word[-1].isalnum()):
+        return False  # punctuation, or a word that was not split from it
     plain = word.lower().replace("\u2019", "'")
     return plain not in FUNCTION_WORDS and any(character.isalpha() for character in word)
