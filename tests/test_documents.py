@@ -38,7 +38,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-DOCUMENTS = ["README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/models.md"]
+DOCUMENTS = [
+    "README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/models.md",
+    "docs/sharing.md",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -172,19 +172,19 @@ def test_an_output_that_cannot_be_written_is_found_before_the_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(Embedder, "load", lambda *_, **__: pytest.fail("the model was loaded"))
-    assert "no such folder" in refused(capsys, text, tmp_path / "no/a.npz", "--model", "m")
-    assert "cannot be written" in refused(capsys, text, "/proc/a.hdf5", "--model", "m")
+    assert "no such folder" in refused(capsys, text, tmp_path / "no/a.npz", "--model", text)
+    assert "cannot be written" in refused(capsys, text, "/proc/a.hdf5", "--model", text)
     (tmp_path / "a.hdf5.partial").mkdir()
-    line = refused(capsys, text, tmp_path / "a.hdf5", "--model", "m")
+    line = refused(capsys, text, tmp_path / "a.hdf5", "--model", text)
     assert "--resume" in line
     assert "remove it" in line
-    assert "no such file" in refused(capsys, tmp_path / "no", tmp_path / "b.npz", "--model", "m")
-    assert ".hdf5, .h5" in refused(capsys, text, tmp_path / "a.csv", "--model", "m")
-    line = refused(capsys, text, tmp_path / "a.npz", "--model", "m", "--resume")
+    assert "no such file" in refused(capsys, tmp_path / "no", tmp_path / "b.npz", "--model", text)
+    assert ".hdf5, .h5" in refused(capsys, text, tmp_path / "a.csv", "--model", text)
+    line = refused(capsys, text, tmp_path / "a.npz", "--model", text, "--resume")
     assert "cannot be resumed" in line
-    line = refused(capsys, text, tmp_path / "b.hdf5", "--model", "m", "--resume", "--stateful")
+    line = refused(capsys, text, tmp_path / "b.hdf5", "--model", text, "--resume", "--stateful")
     assert "cannot be resumed" in line
-    assert "layers is 'up'" in refused(capsys, text, "-", "--model", "m", "--layers", "up")
+    assert "layers is 'up'" in refused(capsys, text, "-", "--model", text, "--layers", "up")
 
 
 def test_a_model_that_is_not_there_is_told_with_near_names(

@@ -239,3 +239,21 @@ def test_the_help_of_index_is_that_of_building_and_names_the_others(
     out = capsys.readouterr().out
     for said in ("--model", "--add", "--force", "elmore index verify"):
         assert said in out
+
+
+def test_the_top_layer_is_the_last_one(
+    folder: Path, text: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    made = ["index", text, "--model", tiny_model, "--output", tmp_path / "all", "--keep", "all"]
+    assert run(*made, "--quiet") == 0
+    for ask in (
+        ["neighbors", tmp_path / "all", "the bank near the river", "--word", "bank"],
+        ["senses", tmp_path / "all", "bank"],
+    ):
+        told = []
+        for layer in ("top", "2", "0"):
+            assert run(*ask, "--layer", layer) == 0
+            told.append(capsys.readouterr().out)
+        assert told[0] == told[1]
+    told = refused(capsys, "senses", folder, "bank", "--layer", "top")
+    assert "layer is 2, but the index keeps" in told

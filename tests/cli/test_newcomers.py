@@ -1,5 +1,5 @@
-"""The command line as a newcomer meets it: short options, completion, hints, a model by default, and
-mistakes that are told before anything heavy is imported."""
+"""The command line as a newcomer meets it: short options, completion, hints, a model by default,
+and mistakes that are told before anything heavy is imported."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_a_mistake_names_the_help_of_its_command(
         (["pretrain", "absent.txt", "--output", "run"], "absent.txt: no such file"),
         (["index", "absent.txt", "--output", "i"], "absent.txt: no such file"),
         (["convert", "absent", "there"], "No model 'absent'"),
-        (["evaluate", "absent", "text"], "No model 'absent'"),
+        (["evaluate", "absent", "-"], "No model 'absent'"),
         (["store", "fill", "absent.txt", "s.store"], "absent.txt: no such file"),
         (["serve", "--model", "absent"], "No model 'absent'"),
     ],

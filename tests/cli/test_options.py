@@ -17,8 +17,8 @@ COMMANDS = {
         "--stateful --tokenize --use-sentence-keys" + PIECES
     ),
     "pretrain": (
-        "corpus --as-is --epochs --errors --from --lines --minutes --no-resume --output --quiet "
-        "--recipe --resume --set --steps --tokenize --valid --vocabulary"
+        "corpus --as-is --epochs --errors --from --lines --minutes --no-resume --output --plot "
+        "--quiet --recipe --resume --set --steps --tokenize --valid --vocabulary"
     ),
     "evaluate": (
         "source text --as-is --carry-state --errors --first-words --lines --max-words "

@@ -62,3 +62,13 @@ def test_senses_and_map_are_found_in_one_go(tmp_path: Path, monkeypatch: pytest.
     assert points.uses == drawn.uses
     np.testing.assert_array_equal(points.points, drawn.points)
     np.testing.assert_array_equal(points.senses, drawn.senses)
+
+
+def test_function_words_never_tell_a_sense():
+    """Even where they are far more frequent near one sense than near the other."""
+    rivers = uses(*(f"what a bank of the river {i} I saw , the water" for i in range(20)))
+    money = uses(*(f"loan money bank {i} credit" for i in range(20)))
+    background = {"river": 30, "what": 40, "I": 40, "a": 40, "others": 900_000}
+    found = characteristic(rivers, money, background, 10)
+    assert set(found) == {"river", "saw", "water"}
+    assert not {"what", "a", "I", "the", "of"} & set(found)

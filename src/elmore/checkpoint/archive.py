@@ -47,7 +47,8 @@ def pack(folder: Path, target: Path, *, zipped: bool) -> None:
                     shutil.copyfileobj(file, out, _PIECE)
         return
     with (
-        gzip.GzipFile(target, "wb", mtime=0) as stream,
+        target.open("wb") as plain,
+        gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w") as tar,
     ):
         for path, name in zip(paths, inside, strict=True):

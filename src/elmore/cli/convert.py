@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import Lowercase, OptionsFile, Pieces, Source
 
 
@@ -22,6 +23,7 @@ def convert(
     lowercase: Lowercase = None,
 ) -> None:
     """Write a model in another format, with its heads and vocabulary if it has them."""
+    check_files(model=source)
     from elmore.checkpoint.bert_config import word_options
     from elmore.checkpoint.bilm import softmax_of
     from elmore.checkpoint.sources import load, save

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.default_model import model_for
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -84,6 +85,7 @@ def embed(
     quiet: Quiet = False,
 ) -> None:
     """Write the vectors of every line of a text."""
+    check_files(model=model, text=input)
     from elmore.dump.config import DumpConfig, check_target, format_of
     from elmore.dump.dump import dump
     from elmore.dump.resumable import started_with

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -16,7 +17,6 @@ from elmore.cli.options import (
     OptionsFile,
     Quiet,
     SentenceFile,
-    known_model,
 )
 from elmore.cli.progress import Bar
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def evaluate(
     source: Annotated[
         str,
-        typer.Argument(help="A model with its softmax and vocabulary.", callback=known_model),
+        typer.Argument(help="A model with its softmax and vocabulary."),
     ],
     text: SentenceFile,
     options: OptionsFile = None,
@@ -62,6 +62,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Perplexity per token with the full softmax; </S> counts, <S> is never predicted."""
+    check_files(model=source, text=text)
     from elmore.checkpoint.bilm import language_model, speller_of
     from elmore.checkpoint.checkpoint import TrainedOn
     from elmore.checkpoint.sources import load

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from elmore.cli.default_model import model_for
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -96,6 +97,7 @@ def build(
 ) -> None:
     """Index the uses of the words of a corpus. If stopped, run it again to continue."""
     _check(context, add=add, force=force)
+    check_files(model=model, corpus=corpus)
     from elmore.embedder import Embedder
     from elmore.files.sentence_files import SentenceFiles
     from elmore.files.text_file import find_files

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.options import IndexFolder, Layer
+from elmore.cli.top_layer import numbered
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def neighbors(
     from elmore.search.manifest import ModelSource
     from elmore.text.tokenize import words
 
+    layer = numbered(layer, folder)
     chosen, found = layer_of(layer), words(sentence)
     if word not in found:
         raise InputError(f"{word!r} is not a word of the sentence; its words are {found}.")

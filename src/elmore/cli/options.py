@@ -6,10 +6,6 @@ from typing import Annotated
 
 import typer
 
-from elmore.checkpoint.names import check_name
-from elmore.errors import InputError
-from elmore.files.text_file import STDIN, find_files
-
 
 class Errors(StrEnum):
     """What to do with bytes that are not UTF-8."""
@@ -50,44 +46,14 @@ class VectorPrecision(StrEnum):
     INT8 = "int8"
 
 
-# What is checked as soon as it is read, before torch is imported, which takes seconds
-
-
-def _text(pattern: str | None) -> str | None:
-    if pattern is not None and pattern != STDIN:
-        _refuse_empty(find_files([pattern], read_once=True))
-    return pattern
-
-
-def _corpus(patterns: list[str] | None) -> list[str] | None:
-    _refuse_empty(find_files([p for p in patterns or () if p != STDIN]))
-    return patterns
-
-
-def _refuse_empty(paths: list[Path]) -> None:
-    """One rule for every command: a text of no bytes is a mistake."""
-    if paths and all(path.is_file() and path.stat().st_size == 0 for path in paths):
-        raise InputError(f"{paths[0]}: no sentence found; expected one per line.")
-
-
-def known_model(name: str | None) -> str | None:
-    if name is not None:
-        check_name(name)
-    return name
-
-
 # Text
 SentenceFile = Annotated[
     str,
-    typer.Argument(
-        help="One sentence per line (.gz, .xz, .zst too); a glob; - reads stdin.", callback=_text
-    ),
+    typer.Argument(help="One sentence per line (.gz, .xz, .zst too); a glob; - reads stdin."),
 ]
 Corpus = Annotated[
     list[str],
-    typer.Argument(
-        help="Files or globs, one sentence per line; .gz, .xz, .zst too.", callback=_corpus
-    ),
+    typer.Argument(help="Files or globs, one sentence per line; .gz, .xz, .zst too."),
 ]
 Tokenize = Annotated[
     bool, typer.Option("--tokenize", help="The text is raw: split it into sentences and words.")
@@ -102,14 +68,12 @@ BadBytes = Annotated[Errors, typer.Option("--errors", help="For bytes that are n
 
 # Models
 _MODEL = "A name that `elmore models` lists, a folder, a file, or hf:owner/name."
-Model = Annotated[str, typer.Option(help=_MODEL, callback=known_model)]
+Model = Annotated[str, typer.Option(help=_MODEL)]
 ModelOfText = Annotated[
     str | None,
-    typer.Option(
-        "--model", help=f"{_MODEL} Default: the included one for the text.", callback=known_model
-    ),
+    typer.Option("--model", help=f"{_MODEL} Default: the included one for the text."),
 ]
-Source = Annotated[str, typer.Argument(help=_MODEL, callback=known_model)]
+Source = Annotated[str, typer.Argument(help=_MODEL)]
 OptionsFile = Annotated[
     Path | None, typer.Option("--options", help="The options file, if not beside the weights.")
 ]
@@ -132,7 +96,7 @@ IndexFolder = Annotated[Path, typer.Argument(help="A folder written by `elmore i
 Layer = Annotated[
     str | None,
     typer.Option(
-        help="meaning (default if the index has it), mix, a number, or weights such as 0.2,0.5,0.3."
+        help="meaning (default if the index has it), mix, top, a number, or weights: 0.2,0.5,0.3."
     ),
 ]
 

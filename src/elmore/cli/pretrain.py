@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import AsIs, Corpus, Errors, LinesAsked, Quiet, Settings, Tokenize
 from elmore.cli.progress import Bar
 
@@ -46,8 +47,7 @@ def pretrain(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="Stop training after this many minutes by the clock. Counting the words before "
-            "it and the last validation after it come on top."
+            help="Stop training after so many minutes; counting and the last validation are extra."
         ),
     ] = None,
     plot: Annotated[
@@ -56,6 +56,7 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a language model on a corpus. Ctrl-C saves; --resume continues with the same bits."""
+    check_files(model=source, corpus=corpus)
     from elmore.config import override
     from elmore.pretrain.curve import check_installed, draw_curve
     from elmore.pretrain.recipes import find_recipe

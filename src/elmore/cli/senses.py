@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from elmore.cli.options import IndexFolder, Layer
+from elmore.cli.top_layer import numbered
 
 
 def senses(
@@ -20,6 +21,7 @@ def senses(
     from elmore.cli.concordance import layer_of, line, shown
     from elmore.search.index import Index
 
+    layer = numbered(layer, folder)
     index = Index.open(folder)
     found = index.senses(word, layer=layer_of(layer), typical=typical)
     console = Console(highlight=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     Device,
     Lowercase,
@@ -89,6 +90,7 @@ def serve(
 ) -> None:
     """Answer over HTTP until Ctrl-C; the page is at /, the API description at /openapi.json."""
     _check_installed()
+    check_files(model=model)
     from elmore.embedder import Embedder
     from elmore.search.index import Index
     from elmore.serve.app import create_app

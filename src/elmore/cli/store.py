@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmore.cli.default_model import model_for
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -69,6 +70,7 @@ def fill(
     quiet: Quiet = False,
 ) -> None:
     """Add the sentences of a text, each once. If stopped, run it again to continue."""
+    check_files(model=model, text=text)
     from elmore.embedder import Embedder
     from elmore.store.store import Store
 
@@ -203,6 +205,7 @@ def plan(
     errors: BadBytes = Errors.STRICT,
 ) -> None:
     """Show how large each choice would be, before anything is computed."""
+    check_files(model=model, text=text)
     from elmore.checkpoint.bert_config import word_options
     from elmore.checkpoint.sources import load
     from elmore.store.sizes import count, hdf5_bytes

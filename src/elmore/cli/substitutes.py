@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import Device, Lowercase, OptionsFile, known_model
+from elmore.cli.early import check_files
+from elmore.cli.options import Device, Lowercase, OptionsFile
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 def substitutes(
     source: Annotated[
         str,
-        typer.Argument(
-            help="A BERT with its MLM head, or an ELMo's softmax.", callback=known_model
-        ),
+        typer.Argument(help="A BERT with its MLM head, or an ELMo's softmax."),
     ],
     sentence: Annotated[str, typer.Argument(help="The sentence; it is split into words.")],
     word: Annotated[str, typer.Option(help="The word in it to replace.")],
@@ -36,6 +35,7 @@ def substitutes(
     device: Device = "auto",
 ) -> None:
     """Show the words most likely in place of a word, which the model does not see."""
+    check_files(model=source)
     from elmore.predictor.place import places_of
     from elmore.predictor.predictor import Predictor
 

@@ -14,6 +14,7 @@ from elmore.embedding import Vectors
 from elmore.search.answers import Sense, Senses, WordMap
 from elmore.search.index_snapshot import IndexSnapshot
 from elmore.search.vector_space import Layer
+from elmore.text.function_words import is_content
 from elmore.uses.clusters import Clusters, cluster
 from elmore.uses.geometry import plane
 from elmore.uses.use import Use
@@ -79,12 +80,12 @@ def characteristic(
 
 
 def _context(uses: Sequence[Use]) -> Counter[str]:
-    """For each word, the number of uses that have it near them."""
+    """For each content word, the number of uses that have it near them."""
     counts: Counter[str] = Counter()
     for use in uses:
         near = use.words[max(0, use.position - _WINDOW) : use.position + _WINDOW + 1]
         counts.update({word for word in near if word.lower() != use.word.lower()})
-    return Counter({word: n for word, n in counts.items() if any(c.isalpha() for c in word)})
+    return Counter({word: n for word, n in counts.items() if is_content(word)})
 
 
 def _log_odds(

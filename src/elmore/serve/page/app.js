@@ -7,8 +7,10 @@ import { byId, element } from "./dom.js";
 import { showHeat } from "./heat.js";
 import { takeKeyFromAddress } from "./key.js";
 import { say, switchLanguage, translatePage } from "./language.js";
+import { csv, download, json } from "./export.js";
 import { UseMap } from "./map.js";
 import { Panel } from "./panel.js";
+import { place } from "./placing.js";
 import { inContext, prose } from "./prose.js";
 import { showSenses } from "./senses.js";
 import { showStatic, showUses, signUses } from "./uses.js";
@@ -16,6 +18,7 @@ import { isEmpty, readView, START, viewAddress } from "./view.js";
 import { pressWord, showSubstitutes, showWords } from "./words.js";
 
 const SHOWN = 10; // nearest uses
+const MOST = 100; // after "More", as many as the server gives
 const SUBSTITUTES = 8; // in one line
 const EXAMPLES = [
   ["The boat was tied to the bank of the river .", 6],
@@ -28,6 +31,13 @@ const EXAMPLES = [
 
 let view = START;
 let info = null; // of the server, once it has told
+let asked = { about: "", shown: SHOWN }; // more uses are shown of this sentence and word only
+
+function shown() {
+  const about = JSON.stringify([view.sentence, view.position]);
+  if (about !== asked.about) asked = { about, shown: SHOWN };
+  return asked.shown;
+}
 
 const inside = (id, selector) => byId(id).querySelector(selector);
 
@@ -96,7 +106,7 @@ const substitutesQuestion = () =>
 
 function usesQuestion() {
   if (word() === undefined || !info.index) return null;
-  const question = { sentence: words(), position: view.position, k: SHOWN, layer: layer() };
+  const question = { sentence: words(), position: view.position, k: shown(), layer: layer() };
   if (layer() === "mix" && canMix()) question.weights = weights();
   return { ...question, same_word: !view.everywhere };
 }
@@ -121,7 +131,9 @@ function showNeighbors({ neighbors, static: similar, unknown }) {
   byId("static-title").textContent = say.static(word());
   byId("none").hidden = neighbors.length > 0;
   inside("none", "p").textContent = (unknown ? say.notIndexed : say.noOther)(word());
-  showUses(inside("uses", "ol"), neighbors, chooseListed, (use) => go({ other: use.words }));
+  byId("more").hidden = neighbors.length < shown() || shown() >= MOST;
+  byId("tools").hidden = neighbors.length === 0;
+  listUses();
   showStatic(inside("static", "ol"), similar);
   byId("static").hidden = similar.length === 0;
   relate();
@@ -137,12 +149,46 @@ function showMap(answer) {
   relate();
 }
 
+/** The nearest uses with their senses, in the order that is chosen. */
+function nearest() {
+  const sense = new Map((senses.answer?.map ?? []).map((use) => [use.id, use.sense]));
+  const near = (uses.answer?.neighbors ?? []).map((use) => ({ ...use, sense: sense.get(use.id) }));
+  return byId("sort").value === "sense"
+    ? near.toSorted((a, b) => (a.sense ?? 99) - (b.sense ?? 99) || b.score - a.score)
+    : near;
+}
+
+function listUses() {
+  showUses(inside("uses", "ol"), nearest(), chooseListed, (use) => go({ other: use.words }));
+}
+
 /** Tell each list what the other knows: neighbours their sense, the map which uses are near. */
 function relate() {
   const points = senses.answer?.map ?? [];
   const near = uses.answer?.neighbors ?? [];
+  if (byId("sort").value === "sense") listUses();
   signUses(inside("uses", "ol"), new Map(points.map((use) => [use.id, use.sense])));
-  map.ring(new Set(near.map((use) => use.id)), points.find(isQuery)?.id);
+  const known = points.find(isQuery);
+  map.ring(new Set(near.map((use) => use.id)), known?.id);
+  showOwn(known ? null : place(near.slice(0, SHOWN), points));
+}
+
+/** Where the reader's sentence belongs, and how many of its nearest uses say so. */
+function showOwn(own) {
+  const told = own && senses.answer.senses.length > 1 ? say.own(own) : "";
+  byId("own").textContent = told;
+  byId("own").hidden = !told;
+  map.own(own, told || say.ownMark);
+}
+
+/** The listed uses as a file; senses count from 1 there, as they do on the page. */
+function save(kind) {
+  const listed = nearest().map(({ id, sense, ...use }) =>
+    ({ ...use, sense: sense === undefined ? null : sense + 1 }));
+  const query = { words: words(), position: view.position, layer: layer() };
+  const [type, text] = kind === "csv"
+    ? ["text/csv", csv(listed)] : ["application/json", json(query, listed)];
+  download(`uses-of-${word().replace(/[^\p{L}\p{N}]/gu, "_")}.${kind}`, type, text);
 }
 
 // The page --------------------------------------------------------------------------------------
@@ -242,6 +288,15 @@ function listen() {
   inside("notice", "button").addEventListener("click", () => render());
   inside("none", "button").addEventListener("click", () => go({ everywhere: true }));
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
+  byId("more").addEventListener("click", () => {
+    asked.shown = Math.min(MOST, asked.shown * 5);
+    render();
+  });
+  byId("sort").addEventListener("change", () => {
+    listUses();
+    relate();
+  });
+  for (const kind of ["csv", "json"]) byId(kind).addEventListener("click", () => save(kind));
   byId("zoom-in").addEventListener("click", () => map.zoomIn());
   byId("zoom-out").addEventListener("click", () => map.zoomOut());
   byId("zoom-all").addEventListener("click", () => map.showAll());

@@ -11,6 +11,7 @@ const REACH = { mouse: 14, pen: 18, touch: 26 }; // pixels from a mark that coun
 const STILL = 5; // pixels a pointer may slip and still click
 const STEP = 1.5; // zoom by a button or key
 const CLOSEST = 40; // times the size of the whole
+const STAR = "M0,-11L2.6,-3.6L10.5,-3.4L4.2,1.4L6.5,8.9L0,4.4L-6.5,8.9L-4.2,1.4L-10.5,-3.4L-2.6,-3.6Z";
 const RING = { near: 9, query: 11 };
 const TIP_WORDS = 20; // each side, shown when a mark is pointed at
 const DIRECTIONS = {
@@ -36,6 +37,7 @@ export class UseMap {
   show(uses, label) {
     this.uses = uses;
     this.rings = [];
+    this.ownMark = null;
     this.marks = uses.map((use, i) => this.mark(use, i));
     this.plot.replaceChildren(...this.marks);
     this.plot.setAttribute("aria-label", label);
@@ -65,6 +67,19 @@ export class UseMap {
       if (kind) this.rings.push({ i, node: drawing("circle", { class: kind, r: RING[kind] }) });
     });
     this.plot.append(...this.rings.map(({ node }) => node));
+    this.draw();
+  }
+
+  /** Put a mark of its own where the reader's sentence belongs; null takes it away. */
+  own(point, label) {
+    this.ownMark?.node.remove();
+    this.ownMark = null;
+    if (point) {
+      const title = drawing("title", {}, label);
+      const node = drawing("path", { class: `own ${senseClass(point.sense)}`, d: STAR }, title);
+      this.ownMark = { node, point };
+      this.plot.append(node);
+    }
     this.draw();
   }
 
@@ -105,10 +120,12 @@ export class UseMap {
     const free = [this.width - 2 * MARGIN, this.height - 2 * MARGIN];
     this.unit = Math.max(1e-9, Math.min(free[0] / this.box.width, free[1] / this.box.height));
     const unit = this.unit * this.window.scale;
-    this.places = this.uses.map((use) => [
-      this.width / 2 + (use.x - this.window.x) * unit,
-      this.height / 2 + (use.y - this.window.y) * unit,
-    ]);
+    const onScreen = ({ x, y }) => [
+      this.width / 2 + (x - this.window.x) * unit,
+      this.height / 2 + (y - this.window.y) * unit,
+    ];
+    this.places = this.uses.map(onScreen);
+    if (this.ownMark) put(this.ownMark.node, onScreen(this.ownMark.point));
     this.marks.forEach((mark, i) => put(mark, this.places[i]));
     this.rings.forEach(({ node, i }) => put(node, this.places[i]));
     this.frame.classList.toggle("zoomed", this.window.scale > 1);

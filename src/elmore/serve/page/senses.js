@@ -2,7 +2,7 @@
 
 import { drawing, element } from "./dom.js";
 import { say } from "./language.js";
-import { inContext } from "./prose.js";
+import { inContext, prose } from "./prose.js";
 
 // Marks of about one area. A sense has a shape and a colour (style.css); after eight they repeat.
 export const SHAPES = [
@@ -29,7 +29,7 @@ export function showSenses(list, senses, single, choose) {
   const buttons = senses.map((sense, i) =>
     element("button", { type: "button", class: "sense-name", "aria-pressed": "false" },
       senseSign(i),
-      element("strong", {}, sense.characteristic.join(", ") || say.sense(i + 1)),
+      element("strong", {}, sense.characteristic.join(", ") || example(sense, i)),
       element("small", {}, say.uses(sense.size))));
   const toggle = (chosen) => {
     const on = buttons[chosen].getAttribute("aria-pressed") !== "true";
@@ -42,6 +42,13 @@ export function showSenses(list, senses, single, choose) {
       buttons[i],
       ...sense.typical.slice(0, TYPICAL).map((use) => typical(use, choose)))));
 }
+
+/** Where no word tells a sense from the others, its best example does. */
+const example = ({ typical: [use] }, i) => {
+  if (!use) return say.sense(i + 1);
+  const near = use.words.slice(Math.max(0, use.position - 4), use.position + 5);
+  return `“${prose(near)}”`;
+};
 
 const typical = (use, choose) =>
   element("button", {
