@@ -160,7 +160,7 @@ def recall(index: Index, vectors: list[Vectors]) -> float:
     """The share of the exact ten nearest stored uses that a query finds."""
     (segment,), space = index._snapshot.segments, index._snapshot.space
     weights = space.weights("mix")
-    queries = np.stack([space.query(v, "mix").seen(weights) for v in vectors])  # (Q, D)
+    queries = np.stack([space.query(v, "mix", None).seen(weights) for v in vectors])  # (Q, D)
     best = np.full((len(queries), K), -np.inf, np.float32)
     for begin in range(0, segment.state.uses, _CHUNK):
         rows = unit(segment.vectors(slice(begin, begin + _CHUNK), weights))  # (n, D)

@@ -228,6 +228,7 @@ def of_faiss(
     folder: Path, uses: NDArray[np.float16], _: dict[str, Any]
 ) -> tuple[Callable[[], None], Callable[[], Search]]:
     """elmore's own segment in int8, its approximate index, and its search through both."""
+    from elmore.embedding import Layers
     from elmore.search import approximate as own
     from elmore.search.index_snapshot import nearest
     from elmore.search.segment import Segment, Table, write_segment
@@ -248,7 +249,8 @@ def of_faiss(
     blocks = (codec.stored(codec.encode(part), 0, part.shape[1]) for part in parts)
     state = write_segment(folder / "segment-00000", table, [b"w"], blocks)
     segment = Segment(folder, state, codec, D)
-    weights = equal_mix(1)
+    keep = Layers(numbers=(0,))
+    weights = equal_mix(keep)
 
     def build() -> None:
         (folder / "approximate").mkdir()
@@ -256,7 +258,7 @@ def of_faiss(
         own.faiss().write_index(built, str(folder / "approximate/mix.faiss"))
 
     def open_index() -> Search:
-        index = own.Approximate(folder / "approximate", 1, {})
+        index = own.Approximate(folder / "approximate", keep, {})
 
         def search(query: NDArray[np.float32], probes: int) -> list[int]:
             own._PROBES = probes

@@ -5,7 +5,7 @@ from pathlib import Path
 _TOP = "top"
 
 
-def numbered(layer: str, folder: Path) -> str:
+def numbered(layer: str | None, folder: Path) -> str | None:
     """The number of the top layer of an index's model, or the same choice as it is."""
     if layer != _TOP:
         return layer
