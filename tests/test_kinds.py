@@ -287,6 +287,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Embedder:
 
     monkeypatch.setattr("elmore.embedder.load", load_toy)
     monkeypatch.setattr("elmore.elmo.load", load_toy)
+    monkeypatch.setattr("elmore.cli.early.check_name", lambda name: None)
     return Embedder.load("toy", device="cpu")
 
 

@@ -67,11 +67,11 @@ AsIs = Annotated[
 BadBytes = Annotated[Errors, typer.Option("--errors", help="For bytes that are not UTF-8.")]
 
 # Models
-_MODEL = "A name that `elmore models` lists, a folder, a file, or hf:owner/name."
+_MODEL = "A name from `elmore models`, a folder, a file, or hf:owner/name."
 Model = Annotated[str, typer.Option(help=_MODEL)]
 ModelOfText = Annotated[
     str | None,
-    typer.Option("--model", help=f"{_MODEL} Default: the included one for the text."),
+    typer.Option("--model", help=f"{_MODEL} Default: by the text's language."),
 ]
 Source = Annotated[str, typer.Argument(help=_MODEL)]
 OptionsFile = Annotated[
