@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from elmore.files import atomic
-from elmore.files.atomic import atomic_file, atomic_folder, sweep, write_text
+from elmore.files.atomic import atomic_file, atomic_folder, discard, sweep, write_text
 
 TURNS = 40
 
@@ -110,6 +110,26 @@ def test_what_a_killed_writer_left_goes_when_its_target_is_written(tmp_path: Pat
     assert len(names) == 2, "what belongs to another target stays"
     sweep(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {name}
+
+
+def test_a_kill_while_a_folder_is_deleted_leaves_no_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("a", "b"):
+        (tmp_path / "step" / name).mkdir(parents=True)
+
+    def killed(folder: Path, **_: object) -> None:
+        (folder / "a").rmdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            discard(tmp_path / "step")
+    assert not (tmp_path / "step").exists()
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    discard(tmp_path / "step")  # what is not there needs no deleting
 
 
 @pytest.mark.parametrize("writer", [atomic_file, atomic_folder])

@@ -84,6 +84,26 @@ def test_what_a_killed_run_has_left_is_swept(run: Path):
     assert not list(run.rglob("*.elmore-tmp"))
 
 
+def test_a_kill_while_an_old_checkpoint_is_deleted_leaves_no_half_of_it(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It would look like a checkpoint, and nothing could resume from it."""
+
+    def killed(folder: Path, **_: object) -> None:
+        (folder / "training.pt").unlink()
+        raise KeyboardInterrupt
+
+    again = resumed(Toy(), run, steps=12, keep=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            again.run()
+    again.recorder.close()
+    assert [path.name for path in checkpoints(run)] == ["step-000000012"]
+    assert resumed(Toy(), run, steps=14, keep=1).run().step == 14
+    assert not list(run.rglob("*.elmore-tmp"))
+
+
 def test_copies_of_checkpoints_are_left_alone(run: Path):
     """Only the run's own names are resumed from and removed."""
     copy = shutil.copytree(checkpoints(run)[-1], run / "checkpoints" / "step-000000010-copy")

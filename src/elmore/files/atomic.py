@@ -84,12 +84,17 @@ def _renamed(target: Path, create: Callable[[Path], None]) -> Iterator[Path]:
 def _temporary(target: Path, create: Callable[[Path], None]) -> tuple[Path, int | None]:
     """A new name, and its lock if the system has locks."""
     while True:
-        beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_ENDING}")
+        beside = _hidden(target)
         create(beside)
         if _WINDOWS:
             return beside, None
         if (handle := _locked(beside)) is not None:
             return beside, handle
+
+
+def _hidden(target: Path) -> Path:
+    """A name beside the target that nobody can guess."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{_ENDING}")
 
 
 def _locked(path: Path) -> int | None:
@@ -152,6 +157,21 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder at once: it loses its name first, so that whoever is killed meanwhile leaves
+    no half of it under that name. What is left is removed by `sweep`."""
+    hidden = _hidden(folder)
+    try:
+        folder.rename(hidden)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        if not _WINDOWS:  # there a reader has it open, and it stays
+            raise
+        return
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def remove(path: Path) -> None:

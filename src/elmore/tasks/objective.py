@@ -3,7 +3,6 @@ it is scored. The recorder: a checkpoint, a line of the log and a report per epo
 """
 
 import math
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.native import save_tensors
 from elmore.errors import FormatError
-from elmore.files.atomic import atomic_folder, sync, write_text
+from elmore.files.atomic import atomic_folder, discard, sync, write_text
 from elmore.files.checked import with_checksum
 from elmore.tasks.model import TaskModel, load_weights
 from elmore.tasks.recipes import FitConfig
@@ -191,7 +190,7 @@ class EpochRecorder:
         write_text(self.folder / BEST, f"{best.name}\n")
         for old in epochs(self.folder):
             if old not in (newest, best):
-                shutil.rmtree(old)
+                discard(old)
             elif record.finished:
                 (old / TRAINING).unlink(missing_ok=True)
 

@@ -10,7 +10,6 @@ run/
 import json
 import pickletools
 import re
-import shutil
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from elmore.errors import ConfigError, ElmoreError, FormatError
-from elmore.files.atomic import atomic_folder, sweep, write_text, writing
+from elmore.files.atomic import atomic_folder, discard, sweep, write_text, writing
 from elmore.small_files import read_small
 from elmore.train.log import LOG, Log
 from elmore.train.loop import Loop, Progress
@@ -112,7 +111,7 @@ class RunFolder:
         keep = read_small(best).decode("utf-8", "replace").split() if best.is_file() else []
         for old in checkpoints(self.folder)[: -self.keep]:
             if old.name not in keep:
-                shutil.rmtree(old)
+                discard(old)
 
     def resume(self, loop: Loop) -> Progress:
         """Everything but the model itself, whose weights the caller has read already."""

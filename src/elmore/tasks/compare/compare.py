@@ -5,7 +5,6 @@ processes may work on one folder: each takes a training that no other has, and o
 nothing to do because the others have it all says who they are.
 """
 
-import shutil
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import ConfigError
-from elmore.files.atomic import sweep, write_text
+from elmore.files.atomic import discard, sweep, write_text
 from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
 from elmore.tasks.compare.page import page
@@ -129,7 +128,7 @@ class _Run:
         files.result.parent.mkdir(exist_ok=True)
         write_outcome(outcome, files.result)
         # A comparison keeps figures, not models; a failed training is retried from the beginning.
-        shutil.rmtree(files.run, ignore_errors=True)
+        discard(files.run)
         self.report()
         self.tell(replace(at, outcome=outcome))
 
