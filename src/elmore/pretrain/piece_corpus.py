@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.pretrain.masked_instances import Ids
+from elmore.pretrain.sentences import ReadingConfig, Words, read_documents
+from elmore.text.wordpiece import Pieces
 
 PIECES, SENTENCES, DOCUMENTS = "pieces.bin", "sentences.npy", "documents.npy"
 _MAX_SENTENCES = 2000  # a longer document is cut: one pass over it must fit in memory
@@ -82,6 +84,17 @@ def write_corpus(
             raise InputError("The corpus has no sentence; expected one per line.")
         np.save(beside / SENTENCES, np.frombuffer(ends, dtype=np.int64))
         np.save(beside / DOCUMENTS, np.frombuffer(starts, dtype=np.int64))
+
+
+def read_pieces(
+    paths: Iterable[Path], reading: ReadingConfig, pieces: Callable[[Words], list[Pieces]]
+) -> Iterator[Sentence | None]:
+    """Sentences as piece ids; None between documents."""
+    for path in paths:
+        for words in read_documents(path, reading):
+            found = None if words is None else pieces(words)
+            yield None if found is None else [piece for word in found for piece in word]
+        yield None
 
 
 def cut_documents(sentences: Iterable[Sentence | None]) -> Iterator[list[Sentence]]:
