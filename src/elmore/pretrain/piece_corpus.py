@@ -14,7 +14,9 @@ from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_folder
 from elmore.files.checked import read_settings, write_checked
 from elmore.pretrain.masked_instances import Ids
+from elmore.pretrain.sentences import ReadingConfig, Words, read_documents
 from elmore.small_files import file_sha256
+from elmore.text.wordpiece import Pieces
 
 PIECES, SENTENCES, DOCUMENTS = "pieces.bin", "sentences.npy", "documents.npy"
 CHECKSUMS = "checksums.json"
@@ -106,6 +108,17 @@ def write_corpus(
         np.save(beside / SENTENCES, np.frombuffer(ends, dtype=np.int64))
         np.save(beside / DOCUMENTS, np.frombuffer(starts, dtype=np.int64))
         write_checked(beside / CHECKSUMS, Checksums.of(beside))
+
+
+def read_pieces(
+    paths: Iterable[Path], reading: ReadingConfig, pieces: Callable[[Words], list[Pieces]]
+) -> Iterator[Sentence | None]:
+    """Sentences as piece ids; None between documents."""
+    for path in paths:
+        for words in read_documents(path, reading):
+            found = None if words is None else pieces(words)
+            yield None if found is None else [piece for word in found for piece in word]
+        yield None
 
 
 def cut_documents(sentences: Iterable[Sentence | None]) -> Iterator[list[Sentence]]:

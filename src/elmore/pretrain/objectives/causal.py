@@ -3,7 +3,6 @@ before it. `prepare` and `build` are what `pretrain/run.py` asks for.
 """
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ from elmore.models.causal import Causal, CausalLM
 from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.config import Asked, CausalRunConfig, Run, causal_config
 from elmore.pretrain.line_batches import LineBatches, Lines
-from elmore.pretrain.piece_corpus import PieceCorpus, Sentence, cut_documents, write_corpus
-from elmore.pretrain.sentences import Counts, ReadingConfig, read_documents
+from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
+from elmore.pretrain.sentences import Counts
 from elmore.text.subwords import BytePairs, Subwords, WholeWords, read_subwords
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
@@ -55,9 +54,8 @@ def prepare(
         (folder / SUBWORDS / name).write_bytes(content)
     for name, paths in texts.items():
         if paths:
-            write_corpus(
-                cut_documents(_pieces(paths, config.reading, subwords)), folder / name, None
-            )
+            sentences = read_pieces(paths, config.reading, subwords.pieces)
+            write_corpus(cut_documents(sentences), folder / name, None)
     corpus = PieceCorpus(folder / CORPUS)
     return config, [f"{corpus.n_pieces:,} pieces, {len(subwords):,} kinds."]
 
@@ -106,17 +104,6 @@ def _trained_config(
                 "one for the mark."
             )
     return config.model_copy(update={"model": model})
-
-
-def _pieces(
-    paths: list[Path], reading: ReadingConfig, subwords: Subwords
-) -> Iterator[Sentence | None]:
-    """Lines as piece ids; None between documents."""
-    for path in paths:
-        for words in read_documents(path, reading):
-            found = None if words is None else subwords.pieces(words)
-            yield None if found is None else [piece for word in found for piece in word]
-        yield None
 
 
 def resumed_config(run: Run, asked: Asked) -> CausalRunConfig:

@@ -4,7 +4,6 @@ text of a row follows the first. `prepare` and `build` are what `pretrain/run.py
 
 # N positions of all rows, R rows, M places to predict
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from elmore.models.masked_model import MaskedLoss, MaskedModel, masked_loss
 from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config
 from elmore.pretrain.masked_batches import MaskedBatch, MaskedBatches
 from elmore.pretrain.masked_instances import Marks
-from elmore.pretrain.piece_corpus import PieceCorpus, Sentence, cut_documents, write_corpus
-from elmore.pretrain.sentences import Counts, ReadingConfig, read_documents
+from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
+from elmore.pretrain.sentences import Counts
 from elmore.text.piece_reader import PieceReader
 from elmore.text.train_wordpiece import train_wordpiece
 from elmore.text.wordpiece import VOCABULARY, WordPiece, WordPieceConfig
@@ -54,7 +53,7 @@ def prepare(
             (beside / name).write_bytes(content)
     for name, paths in texts.items():
         if paths:
-            sentences = _pieces(paths, config.reading, wordpiece)
+            sentences = read_pieces(paths, config.reading, wordpiece.pieces)
             write_corpus(cut_documents(sentences), folder / name, None)
     return config, _notes(wordpiece, PieceCorpus(folder / CORPUS), config)
 
@@ -113,17 +112,6 @@ def _trained_config(config: MaskedConfig, n_pieces: int, source: Checkpoint | No
             f"{model.max_positions} positions."
         )
     return config.model_copy(update={"model": model})
-
-
-def _pieces(
-    paths: list[Path], reading: ReadingConfig, wordpiece: WordPiece
-) -> Iterator[Sentence | None]:
-    """Sentences as piece ids; None between documents."""
-    for path in paths:
-        for words in read_documents(path, reading):
-            found = None if words is None else wordpiece.pieces(words)
-            yield None if found is None else [piece for word in found for piece in word]
-        yield None
 
 
 def _notes(wordpiece: WordPiece, corpus: PieceCorpus, config: MaskedConfig) -> list[str]:
