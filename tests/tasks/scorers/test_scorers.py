@@ -107,6 +107,12 @@ def test_the_best_of_several_answers_counts(
     assert figures == {"F1": pytest.approx(100 * f1), "exact match": 100 * exact}
 
 
+def test_a_question_without_a_prediction_is_wrong():
+    answers = [["the"], ["Paris"]]
+    assert squad_score(answers, [None, "Paris"]).figures == {"F1": 50, "exact match": 50}
+    assert squad_score(answers, ["", "Paris"]).figures == {"F1": 50, "exact match": 100}
+
+
 def test_an_instance_left_open_costs_recall_but_not_precision():
     gold = [("a",), ("a", "b"), ("c",), ("d",)]
     score = score_senses(gold, ["a", "b", "x", None])
