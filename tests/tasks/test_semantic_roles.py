@@ -184,6 +184,9 @@ def test_the_score_is_that_of_the_arguments_with_given_predicates():
     assert score.figures["precision"] == 100
     assert "others f1" not in score.figures  # there are none
     assert score.figures["predicates f1"] == pytest.approx(50)
+    assert score.notes == ()
+    nothing = FoundRoles((proposition(1), proposition(3)), ())
+    assert SMALL.score([PAIR], [nothing]).notes[0].startswith("nothing was predicted, where 3 ")
 
 
 def test_a_model_is_saved_and_loaded(tmp_path: Path):

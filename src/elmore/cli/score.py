@@ -82,7 +82,8 @@ def squad(
     from elmore.tasks.readers.squad_predictions import read_squad_predictions
     from elmore.tasks.scorers.squad_answers import squad_score
 
-    answers, texts, missing = read_squad_predictions(gold, predicted)
+    answers, texts = read_squad_predictions(gold, predicted)
+    missing = texts.count(None)
     tell([f"{missing:,} questions have no prediction: they count as wrong"] if missing else [])
     figures = squad_score(answers, texts).figures
     named = {"exact_match": figures["exact match"], "f1": figures["F1"]}
@@ -168,7 +169,7 @@ def label_rows(counts: "LabelCounts") -> list[list[str]]:
 
 
 def _cell(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:

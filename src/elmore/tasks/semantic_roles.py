@@ -26,6 +26,7 @@ from elmore.tasks.readers.lines import read_plain_sentences
 from elmore.tasks.readers.role_lines import RoleLayout, read_roles
 from elmore.tasks.scorers.counts import Counts
 from elmore.tasks.scorers.roles import Sentence, role_counts, subset
+from elmore.tasks.scorers.score import nothing_found
 from elmore.tasks.spans import allowed_pairs, span_labels, spans_of, tags_of
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
@@ -90,7 +91,8 @@ class SemanticRoles(Frozen):
                 counts = role_counts(wanted, subset(found, verbs=verbs)).counts
                 figures[name] = counts.overall.f1
         places = [prediction.predicates for prediction in predictions]
-        return Score({**figures, "predicates f1": _found(gold, places).f1})
+        figures["predicates f1"] = _found(gold, places).f1
+        return Score(figures, nothing_found(overall.expected, overall.found))
 
     def shown(self, example: RoleSentence, prediction: FoundRoles) -> dict[str, Any]:
         return {

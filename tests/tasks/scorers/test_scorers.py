@@ -107,6 +107,12 @@ def test_the_best_of_several_answers_counts(
     assert figures == {"F1": pytest.approx(100 * f1), "exact match": 100 * exact}
 
 
+def test_a_question_without_a_prediction_is_wrong():
+    answers = [["the"], ["Paris"]]
+    assert squad_score(answers, [None, "Paris"]).figures == {"F1": 50, "exact match": 50}
+    assert squad_score(answers, ["", "Paris"]).figures == {"F1": 50, "exact match": 100}
+
+
 def test_an_instance_left_open_costs_recall_but_not_precision():
     gold = [("a",), ("a", "b"), ("c",), ("d",)]
     score = score_senses(gold, ["a", "b", "x", None])
@@ -125,3 +131,13 @@ def test_sets_add_up_as_one_set_would():
     gold, answers = [("a",), ("b",), ("c",)], ["a", None, "x"]
     parts = score_senses(gold[:1], answers[:1]) + score_senses(gold[1:], answers[1:])
     assert parts == score_senses(gold, answers)
+
+
+def test_where_nothing_was_predicted_it_is_said():
+    gold = [["B-PER", "O"], ["B-LOC", "I-LOC"]]
+    nothing = span_score(gold, [["O", "O"], ["O", "O"]])
+    assert "nothing was predicted, where 2 answers" in nothing.notes[0]
+    assert span_score(gold, [["O", "O"], ["B-LOC", "I-LOC"]]).notes == ()
+    assert span_score([["O"]], [["O"]]).notes == ()
+    assert "nothing was predicted, where 1 " in squad_score([["a bank"]], [""]).notes[0]
+    assert squad_score([["a bank"]], ["bank"]).notes == ()

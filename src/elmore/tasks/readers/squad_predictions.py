@@ -12,15 +12,12 @@ from elmore.tasks.readers.squad import read_answers
 
 def read_squad_predictions(
     gold: Path, predicted: Path
-) -> tuple[list[tuple[str, ...]], list[str], int]:
-    """The right answers and the predicted one of every question, and how many have none: an empty
-    one then."""
+) -> tuple[list[tuple[str, ...]], list[str | None]]:
+    """The right answers and the predicted one of every question; None where there is none."""
     asked, given = read_answers(gold), _predictions(predicted)
     if not given.keys() & {number for number, _ in asked}:
         raise InputError(f"{predicted}: answers no question of {gold}; are the ids right?")
-    texts = [given.get(number, "") for number, _ in asked]
-    missing = sum(number not in given for number, _ in asked)
-    return [answers for _, answers in asked], texts, missing
+    return [answers for _, answers in asked], [given.get(number) for number, _ in asked]
 
 
 def _predictions(path: Path) -> dict[str, str]:

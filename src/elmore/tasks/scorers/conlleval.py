@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from elmore.tasks.scorers.counts import Counts, LabelCounts
-from elmore.tasks.scorers.score import Score
+from elmore.tasks.scorers.score import Score, nothing_found
 from elmore.tasks.spans import spans_of
 
 
@@ -26,4 +26,5 @@ def span_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -
 def span_score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Score:
     """F1, precision and recall over the spans of all sentences."""
     counts = span_counts(gold, found).overall
-    return Score({"f1": counts.f1, "precision": counts.precision, "recall": counts.recall})
+    figures = {"f1": counts.f1, "precision": counts.precision, "recall": counts.recall}
+    return Score(figures, nothing_found(counts.expected, counts.found))

@@ -13,12 +13,20 @@ class Counts:
     missed: int = 0
 
     @property
+    def expected(self) -> int:
+        return self.correct + self.missed
+
+    @property
+    def found(self) -> int:
+        return self.correct + self.excess
+
+    @property
     def precision(self) -> float:
-        return 100 * self.correct / max(self.correct + self.excess, 1)
+        return 100 * self.correct / max(self.found, 1)
 
     @property
     def recall(self) -> float:
-        return 100 * self.correct / max(self.correct + self.missed, 1)
+        return 100 * self.correct / max(self.expected, 1)
 
     @property
     def f1(self) -> float:

@@ -14,3 +14,9 @@ class Score:
     @property
     def main(self) -> float:
         return next(iter(self.figures.values()))
+
+
+def nothing_found(expected: int, found: int) -> tuple[str, ...]:
+    """A note where a model has predicted nothing at all."""
+    note = f"nothing was predicted, where {expected:,} answers were expected; train longer or on"
+    return (f"{note} more text",) if expected and not found else ()

@@ -5,15 +5,18 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from elmore.tasks.scorers.score import Score
+from elmore.tasks.scorers.score import Score, nothing_found
 
 
-def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> Score:
-    """Of each question, the right answer that fits the prediction best counts."""
+def squad_score(answers: Sequence[Sequence[str]], predictions: Sequence[str | None]) -> Score:
+    """Of each question, the right answer that fits the prediction best counts. A question without
+    a prediction (None) is wrong, also where nothing is left of the right answer ("the")."""
     pairs = list(zip(answers, predictions, strict=True))
-    f1 = sum(max(token_f1(guess, answer) for answer in right) for right, guess in pairs)
-    exact = sum(max(exact_match(guess, answer) for answer in right) for right, guess in pairs)
-    return Score({"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)})
+    given = [(right, guess) for right, guess in pairs if guess is not None]
+    f1 = sum(max(token_f1(guess, answer) for answer in right) for right, guess in given)
+    exact = sum(max(exact_match(guess, answer) for answer in right) for right, guess in given)
+    figures = {"F1": 100 * f1 / len(pairs), "exact match": 100 * exact / len(pairs)}
+    return Score(figures, nothing_found(len(pairs), sum(bool(guess.strip()) for _, guess in given)))
 
 
 def normalized(text: str) -> str:
