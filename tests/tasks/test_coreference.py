@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from elmore.cli.main import main
+from elmore.embedder import Embedder
 from elmore.errors import InputError
 from elmore.nn.antecedents import with_none
+from elmore.store.store import Store
 from elmore.tasks.cluster_page import cluster_card
 from elmore.tasks.coref_clusters import joined, linked, window_bounds, windows
 from elmore.tasks.coref_head import CorefHead, matches
@@ -22,7 +24,7 @@ from elmore.tasks.coreference import Coreference
 from elmore.tasks.encoded import Dims
 from elmore.tasks.encoders.encoder import EncoderConfig, build_encoder
 from elmore.tasks.model import TaskModel
-from elmore.tasks.readers.coref import Document, read_any_document, read_documents
+from elmore.tasks.readers.coref import Clusters, Document, read_any_document, read_documents
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Labels
 from tests.tasks.tiny_documents import TINY, columns, document
@@ -35,6 +37,14 @@ DOCUMENTS = [document(seed) for seed in range(40)]
 def fresh(task: Coreference = TINY, dims: Dims = DIMS) -> CorefHead:
     torch.manual_seed(3)
     return task.head(Labels(), dims)
+
+
+def with_links(head: CorefHead) -> CorefHead:
+    """Random weights, and mention scores so high that spans are linked and mentions found."""
+    last = head.spans.score.layers[-1]
+    assert isinstance(last, torch.nn.Linear)
+    last.bias.data.fill_(0.2)
+    return head
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +83,17 @@ def test_without_a_threshold_there_are_no_clusters_of_one(learned: CorefHead):
 
 @pytest.mark.parametrize("dims", [DIMS, WITH_LATE])
 def test_a_document_alone_and_in_a_batch_has_the_same_clusters(dims: Dims):
-    head, long = fresh(dims=dims).eval(), document(7)
+    head, long = with_links(fresh(dims=dims)).eval(), document(7)
     sentences = (*long.sentences, ("word",) * 60)
     examples = [*DOCUMENTS[:4], replace(long, sentences=sentences)]
 
-    def found(some: list[Document]) -> list[object]:
+    def found(some: list[Document]) -> list[Clusters]:
         with torch.no_grad():
             return head.predict(*encode_examples(TINY, some, dims), some)
 
-    assert found(examples) == [found([example])[0] for example in examples]
+    together = found(examples)
+    assert together == [found([example])[0] for example in examples]
+    assert any(len(cluster) > 1 for clusters in together for cluster in clusters)
 
 
 def test_losses_of_a_batch_are_the_mean_of_its_documents():
@@ -95,7 +107,7 @@ def test_losses_of_a_batch_are_the_mean_of_its_documents():
 def test_links_and_clusters_are_those_of_brute_force(rounds: int):
     """All spans of a short document scored and kept by definition, all sets of links tried."""
     task = TINY.model_copy(update={"rounds": rounds, "ratio": 0.4, "threshold": 0.0})
-    head = fresh(task).double().eval()
+    head = with_links(fresh(task)).double().eval()
     example = document(5, n_people=1)
     (encoded,), places = encode_examples(task, [example])
     text = head._text([replace(encoded, vectors=encoded.vectors.double())], places[0])
@@ -122,6 +134,7 @@ def test_links_and_clusters_are_those_of_brute_force(rounds: int):
     mention = found.scores[kept].tolist()
     expected = {frozenset(spans[i] for i in g) for g in groups if len(g) > 1 or mention[min(g)] > 0}
     assert as_sets(clusters) == expected
+    assert any(len(cluster) > 1 for cluster in expected)
     assert with_none(scores).shape == (len(spans), 1 + others.shape[1])
 
 
@@ -376,3 +389,22 @@ def test_nested_mentions_are_nested_brackets():
     assert "&lt;x&gt;" in card
     assert "× 2</strong>her, she" in card
     assert card.count("<span") == card.count("</span>")
+
+
+def test_vectors_from_a_store_give_the_clusters_of_their_model(tiny_model: Path, tmp_path: Path):
+    """The model alone, and a store that has every sentence."""
+    embedder = Embedder.load(tiny_model)
+    examples = DOCUMENTS[:3]
+    store = Store.create(tmp_path / "s", embedder, precision="float16")
+    store.fill([list(words) for example in examples for words in example.sentences])
+    found = []
+    for source in (str(tiny_model), f"store:{tmp_path / 's'}"):
+        torch.manual_seed(1)
+        encoder = build_encoder(EncoderConfig(source=source, own=OWN), ("she", "he"))
+        tagger = TaskModel(TINY, encoder, Labels()).eval()
+        with_links(tagger.head)
+        found.append(tagger.predict(examples))
+        (mix,) = encoder.mixes()
+        assert len(mix.weights) == embedder.n_layers
+    assert found[0] == found[1]
+    assert any(found[0])

@@ -80,15 +80,17 @@ def windows(document: Document, most: int, overlap: int) -> list[Document]:
     """The document in parts; mentions that are not wholly in a part are not mentions of it."""
     if document.n_words <= most:
         return [document]
-    return [_part(document, *bounds) for bounds in window_bounds(document, most, overlap)]
+    begins = [0, *accumulate(map(len, document.sentences))]
+    return [
+        Document(document.name, document.sentences[a:b], _inside(document, begins[a], begins[b]))
+        for a, b in window_bounds(document, most, overlap)
+    ]
 
 
-def _part(document: Document, first: int, stop: int) -> Document:
-    begin = sum(map(len, document.sentences[:first]))
-    sentences = document.sentences[first:stop]
-    end = begin + sum(map(len, sentences))
+def _inside(document: Document, begin: int, end: int) -> Clusters:
+    """Clusters of the words from `begin` up to `end`, counted from there."""
     clusters = (
         tuple((a - begin, b - begin) for a, b in cluster if begin <= a and b < end)
         for cluster in document.clusters
     )
-    return Document(document.name, sentences, tuple(filter(None, clusters)))
+    return tuple(filter(None, clusters))

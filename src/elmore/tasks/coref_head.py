@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from torch import Tensor
 
 from elmore.config import Frozen
@@ -25,6 +25,8 @@ _TOGETHER = 32  # sentences of similar length that the RNN reads at once
 
 class SpanRanking(Frozen):
     """Settings of the model."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     hidden: int = Field(default=128, ge=1, le=65_536)
     """Of each direction of the RNN."""

@@ -12,6 +12,8 @@ import pytest
 from elmore.errors import InputError
 from elmore.tasks.readers.column_blocks import column_blocks
 from elmore.tasks.readers.columns import read_columns
+from elmore.tasks.readers.coref import read_clusters, read_documents
+from elmore.tasks.readers.gap import read_gap
 from elmore.tasks.readers.pairs import read_pairs
 from elmore.tasks.readers.role_lines import read_role_lines
 from elmore.tasks.readers.senses import read_raganato, read_semcor, read_wic
@@ -50,6 +52,8 @@ def test_json_nested_deep_is_one_line(depth: int, tmp_path: Path):
     refused(lambda: read_pairs(path).examples, r"x\.jsonl, line 1: ")
     path.write_text(f'{{"words": ["a"], "props": {deep}}}\n')
     refused(lambda: read_role_lines(path).examples, r"x\.jsonl, line 1: ")
+    path.write_text(f'{{"sentences": [["a"]], "clusters": {deep}}}\n')
+    refused(lambda: read_documents(path), r"x\.jsonl, line 1: ")
     path.write_text(f'{{"data": {deep}}}')
     refused(lambda: read_squad(path, max_words=9).examples, r"x\.jsonl: ")
 
@@ -65,6 +69,19 @@ def test_a_compressed_file_cannot_fill_the_memory(tmp_path: Path):
     with pytest.raises(InputError, match="far more text than its size allows"):
         for _ in column_blocks(path):
             pass
+
+
+def test_labels_of_clusters_take_no_time(tmp_path: Path):
+    path = tmp_path / "x.conll"
+    for label in ("a" * 200_000, "(" * 200_000, "(1" * 100_000, "1)" * 100_000):
+        path.write_text(f"#begin document (x)\nx\t{label}\n#end document\n")
+        refused(lambda: read_clusters(path), r"x\.conll, line 2: the (label|bracket) ")
+
+
+def test_offsets_of_thousands_of_digits(tmp_path: Path):
+    path = tmp_path / "gap.tsv"
+    path.write_text(f"1\tShe met Ann\tShe\t{'0' * 5000}\tAnn\t8\tTRUE\tAnn\t8\tTRUE\tx\n")
+    refused(lambda: read_gap(path), "line 1: 'She' is not at character 000")
 
 
 def test_a_place_of_thousands_of_digits(tmp_path: Path):

@@ -23,8 +23,7 @@ MOST_REPEATED = 10
 _WORD = 3  # the column
 _BEGIN, _END = re.compile(r"#\s*begin document(.*)"), re.compile(r"#\s*end document")
 _UNMARKED = ("", "-", "_", "*")
-_ID = r"[^()|\s]+"
-_MARK = re.compile(rf"\(({_ID})\)|\(({_ID})|({_ID})\)")
+_TOKEN = re.compile(r"[()]|[^()|]+")
 _NAMES = ("doc_key", "document", "id")
 _EXPECTED = "expected sentences (lists of words) and clusters (lists of [first, last] word)"
 
@@ -63,18 +62,13 @@ class _Marks:
         """The label of one word: `-`, `(3`, `3)`, `(3)`, several joined by `|` or by nothing."""
         if label in _UNMARKED:
             return
-        if _MARK.sub("", label).strip("|"):
-            raise InputError(
-                f"{where}: the label {label[:40]!r}; expected -, or clusters in brackets: (3, 3), "
-                "(3), several joined by |."
-            )
-        marks = [match.groups() for match in _MARK.finditer(label)]
-        for whole in (alone for alone, _, _ in marks if alone):
-            self._cluster(whole).append(((word, word), where))
-        for opened in (begun for _, begun, _ in marks if begun):
+        marks = _marks(label, where)
+        for alone in (name for name, begins, ends in marks if begins and ends):
+            self._cluster(alone).append(((word, word), where))
+        for opened in (name for name, begins, ends in marks if begins and not ends):
             self._cluster(opened)
             self.open[opened].append((word, where))
-        for closed in (ended for _, _, ended in marks if ended):
+        for closed in (name for name, begins, _ in marks if not begins):
             if not self.open[closed]:
                 raise InputError(
                     f"{where}: the bracket {closed + ')'!r} closes a mention that was not opened; "
@@ -93,6 +87,26 @@ class _Marks:
                     f"{where}: the bracket '({name}' is not closed; expected '{name})' before the "
                     "end of the document."
                 )
+
+
+def _marks(label: str, where: str) -> list[tuple[str, bool, bool]]:
+    """Names of clusters, and whether a mention begins and whether it ends there."""
+    marks: list[tuple[str, bool, bool]] = []
+    before = ""
+    for token in _TOKEN.findall(label):
+        if token == ")" and before not in ("", "(", ")"):
+            marks[-1] = (before, marks[-1][1], True)
+        elif token not in ("(", ")"):
+            marks.append((token, before == "(", False))
+        before = token
+    right = all(begins or ends for _, begins, ends in marks)
+    n_brackets = sum(begins + ends for _, begins, ends in marks)
+    if not right or n_brackets != label.count("(") + label.count(")"):
+        raise InputError(
+            f"{where}: the label {label[:40]!r}; expected -, or clusters in brackets: (3, 3), "
+            "(3), several joined by |."
+        )
+    return marks
 
 
 @dataclass(slots=True)

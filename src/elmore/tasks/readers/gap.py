@@ -71,9 +71,9 @@ def _text(fields: list[str], where: str) -> GapText:
 
     def words(wanted: str, at: str) -> Mention:
         """Those that an expression covers, also in part."""
-        start = int(at) if at.isdecimal() else -1
+        start = int(at) if at.isdecimal() and len(at) < 10 else -1
         if not wanted.strip() or not text.startswith(wanted, max(start, 0)) or start < 0:
-            raise InputError(f"{where}: {wanted[:20]!r} is not at character {at} of the text.")
+            raise InputError(f"{where}: {wanted[:20]!r} is not at character {at[:20]} of the text.")
         first = bisect_right(ends, start)
         return first, max(first, bisect_left(starts, start + len(wanted)) - 1)
 
