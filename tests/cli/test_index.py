@@ -129,7 +129,7 @@ def test_mistakes_are_told_in_one_line(
 ):
     ask = ["neighbors", folder, "the bank"]
     assert "'river' is not a word of the sentence" in refused(capsys, *ask, "--word", "river")
-    assert "--layer is 'top'" in refused(capsys, *ask, "--word", "bank", "--layer", "top")
+    assert "--layer is 'last'" in refused(capsys, *ask, "--word", "bank", "--layer", "last")
     assert "layer is 1, but the index keeps the average" in refused(
         capsys, *ask, "--word", "bank", "--layer", 1
     )

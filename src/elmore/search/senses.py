@@ -76,16 +76,17 @@ def characteristic(
     here, there = _context(uses), _context(others) if others else Counter(background)
     odds = _log_odds(here, there, background)
     telling = [word for word, (ratio, _) in odds.items() if ratio > _TELLING and here[word] > 1]
+    telling = [word for word in telling if is_content(word)]  # all words count, not all are shown
     return tuple(sorted(telling, key=lambda word: (-odds[word][1], word))[:n])
 
 
 def _context(uses: Sequence[Use]) -> Counter[str]:
-    """For each content word, the number of uses that have it near them."""
+    """For each word, the number of uses that have it near them."""
     counts: Counter[str] = Counter()
     for use in uses:
         near = use.words[max(0, use.position - _WINDOW) : use.position + _WINDOW + 1]
         counts.update({word for word in near if word.lower() != use.word.lower()})
-    return Counter({word: n for word, n in counts.items() if is_content(word)})
+    return Counter({word: n for word, n in counts.items() if any(c.isalpha() for c in word)})
 
 
 def _log_odds(
