@@ -39,7 +39,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-DOCUMENTS = ["README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md"]
+DOCUMENTS = ["README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/lens.md"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
