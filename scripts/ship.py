@@ -2,9 +2,10 @@
 
     python scripts/ship.py RUN NAME --figures figures.json --licence LICENCE-OF-THE-WEIGHTS.txt
 
-Weights are halved to float16; the softmax (needed for perplexity only) comes along when everything
-stays under the limit. MODEL_CARD.md is written from the run itself and from the measured figures;
-the shipped model is read back and compared with the run's on the demo's sentences.
+Weights are halved to float16; the softmax, which predicts words, comes along when everything stays
+under the limit: in float16, or else as int8 with a scale per row. A lens comes along too.
+MODEL_CARD.md is written from the run itself and from the measured figures; the shipped model is
+read back and compared with the run's on the demo's sentences.
 """
 
 import argparse
@@ -117,10 +118,11 @@ def ship(run: Path, target: Path, figures: Figures, licence: str, limit: int = L
     checkpoint = halved(load(run, heads=True))
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(target) as folder:
-        for version in (checkpoint, _without_softmax(checkpoint)):
+        without = _without_softmax(checkpoint)
+        for version, int8 in ((checkpoint, False), (checkpoint, True), (without, False)):
             shutil.rmtree(folder)
             folder.mkdir()
-            write_native_files(version, folder)
+            write_native_files(version, folder, int8_heads=int8)
             (folder / LICENCE).write_text(licence, encoding="utf-8")
             card = model_card(target.name, examine(str(folder)), run, figures)
             (folder / CARD).write_text(card, encoding="utf-8")

@@ -40,7 +40,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 DOCUMENTS = [
     "README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/models.md",
-    "docs/sharing.md",
+    "docs/sharing.md", "docs/lens.md",
 ]  # fmt: skip
 
 

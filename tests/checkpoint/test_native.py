@@ -153,7 +153,7 @@ def change_config(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
         (lambda c: c["model"]["context"].update(kind="gru"), "kind"),
         (lambda c: c["model"]["context"].update(n_layers=10**9), "less than or equal to 1000"),
         (lambda c: c.pop("model"), "model: Field required"),
-        (lambda c: c.update(version=3), "format 'elmore' version 3; this elmore reads"),
+        (lambda c: c.update(version=4), "format 'elmore' version 4; this elmore reads"),
         (lambda c: c.update(format="else"), "format 'else' version 2"),
         (lambda c: c.update(options=3), "options: Input should be an object (found 3)"),
     ],

@@ -31,17 +31,17 @@ def test_the_shipped_model_is_shown(capsys: pytest.CaptureFixture[str]):
     assert rows["court"][-5:-4] == ["29"]  # three senses: 5 of 17
     assert rows["all"][1] == "43.0"
     assert "The shortstop made a brilliant play to end the inning." in said
-    assert "Chinese is skipped: there is no tiny-zh here." in said
+    assert "Chinese is skipped: there is no small-zh here." in said
     assert "elmore demo --word spring --plot spring.html\n" in said
 
 
 def test_both_languages_are_shown_when_both_models_are_there(
     shipped: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
 ):
-    shutil.copytree(tiny_model, shipped / "tiny-zh")
+    shutil.copytree(tiny_model, shipped / "small-zh")
     assert main(["demo"]) == 0
     said = capsys.readouterr().out
-    assert "tiny-zh has read 168 sentences with 14 ambiguous words" in said
+    assert "small-zh has read 252 sentences with 21 ambiguous words" in said
     assert "skipped" not in said
 
 
@@ -53,7 +53,7 @@ def test_json_has_every_figure(tiny_model: Path, capsys: pytest.CaptureFixture[s
     assert bill["senses"] == ["invoice", "law", "beak"]
     by_chance = chance([use.sense for use in read_uses("en") if use.word == "bill"])
     assert bill["accuracy"]["static"] == pytest.approx(by_chance)
-    assert set(found["total"]) == {"static", "sentence", "layers", "average"}
+    assert set(found["total"]) == {"static", "sentence", "layers", "average", "meaning"}
     assert len(found["neighbors"]["contextual"]) == 3
     assert len(found["neighbors"]["static"]) == 8
 
@@ -80,7 +80,7 @@ def test_a_picture_is_drawn(
     ("arguments", "said"),
     [
         ([], "The model small-en is not part of this installation; add --model SOURCE"),
-        (["--word", "苹果"], "The model tiny-zh is not part of this installation"),
+        (["--word", "苹果"], "The model small-zh is not part of this installation"),
         (["--word", "sprng"], "try spring"),
         (["--model", "nowhere"], "No model 'nowhere'"),
         (["--plot", "x.jpg"], "ends in '.jpg'; expected .html or .png."),

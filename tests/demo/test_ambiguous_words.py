@@ -3,14 +3,26 @@
 import itertools
 from collections import Counter, defaultdict
 from importlib.resources import files
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
 
 from elmore.demo.accuracy import chance
-from elmore.demo.ambiguous_words import LANGUAGES, Language, language_of, read_uses
+from elmore.demo.ambiguous_words import (
+    FILES,
+    LANGUAGES,
+    Language,
+    language_of,
+    language_read_by,
+    read_uses,
+)
 from elmore.errors import InputError
+from elmore.text.byte_reader import ByteReader
+from elmore.text.piece_reader import PieceReader
+from elmore.text.wordpiece import WordPiece, WordPieceConfig
 from elmore.uses.use import Use
+from tests.tiny_bert import MARKS
 
 STOPS = {".", "?", "。", "？"}
 
@@ -23,11 +35,13 @@ def by_word(uses: list[Use]) -> dict[str, list[Use]]:
 
 
 def test_every_line_belongs_to_a_language():
-    text = (files("elmore.demo") / "senses.tsv").read_text(encoding="utf-8")
-    assert len(text.splitlines()) == sum(len(read_uses(language)) for language in LANGUAGES)
+    for language in LANGUAGES:
+        text = (files("elmore.demo") / FILES[language]).read_text(encoding="utf-8")
+        assert all(line.startswith(f"{language}\t") for line in text.splitlines())
+        assert len(text.splitlines()) == len(read_uses(language))
 
 
-@pytest.mark.parametrize(("language", "n_words"), [("en", 36), ("zh", 10)])
+@pytest.mark.parametrize(("language", "n_words"), [("en", 36), ("zh", 20)])
 def test_there_are_enough_words_senses_and_sentences(language: Language, n_words: int):
     groups = by_word(read_uses(language))
     assert len(groups) >= n_words
@@ -95,5 +109,23 @@ def test_the_language_follows_from_the_word():
     assert (language_of("bank"), language_of("苹果")) == ("en", "zh")
     with pytest.raises(InputError, match="'sprng': the demo has no sentences with it; try spring"):
         language_of("sprng")
-    with pytest.raises(InputError, match=r"try bank, play, .*机关\."):
+    with pytest.raises(InputError, match=r"try bank, play, .*骄傲\."):
         language_of("zyzzyva")
+
+
+def test_a_model_is_asked_which_language_it_reads():
+    """Pieces of words: English ones and single Han characters, as published models have them."""
+    han = sorted({c for use in read_uses("zh") for word in use.words for c in word})
+    english = sorted({word.lower() for use in read_uses("en") for word in use.words})
+    letters = [*ascii_lowercase, *(f"##{c}" for c in ascii_lowercase)]
+    models: dict[Language, list[str]] = {"zh": [*han, *letters], "en": [*english, *letters]}
+    for language, pieces in models.items():
+        wordpiece = WordPiece(
+            tuple(dict.fromkeys([*MARKS, *pieces])), WordPieceConfig(lowercase=True)
+        )
+        assert language_read_by(PieceReader(wordpiece, 512)) == language
+    both = WordPiece(
+        tuple(dict.fromkeys([*MARKS, *han, *english, *letters])), WordPieceConfig(lowercase=True)
+    )
+    assert language_read_by(PieceReader(both, 512)) == "en"
+    assert language_read_by(ByteReader(50)) == "en"

@@ -85,6 +85,18 @@ def test_a_run_becomes_a_name_with_the_same_vectors(
     assert 0 < script.difference(run, target, "en") < 0.01
 
 
+def test_a_softmax_that_does_not_fit_is_rounded_to_int8(
+    script: ModuleType, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sizes = iter([script.LIMIT + 1, script.LIMIT])  # of a model that is large enough to gain
+    monkeypatch.setattr(script, "size", lambda _: next(sizes))
+    script.ship(run, tmp_path / "int8", figures(script), "")
+    stored = load_file(tmp_path / "int8" / "heads" / "softmax.safetensors")
+    assert stored["rows"].dtype == torch.int8
+    assert "softmax" in sources.load(tmp_path / "int8", heads=True).heads
+    assert "vectors, not perplexities" not in (tmp_path / "int8" / "MODEL_CARD.md").read_text()
+
+
 def test_what_does_not_fit_goes_without_its_softmax_or_not_at_all(
     script: ModuleType, run: Path, tmp_path: Path
 ):

@@ -257,6 +257,7 @@ def test_info_names_the_model_and_its_limits(client: TestClient, tiny_embedder: 
         "limits": {"bytes": 5000, "sentences": 5, "words": 300},
         "index": None,
         "substitutes": False,
+        "meaning": False,
     }
 
 

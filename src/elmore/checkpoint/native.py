@@ -29,6 +29,7 @@ from elmore.checkpoint.checkpoint import (
     build_model,
     check_tensors,
 )
+from elmore.checkpoint.int8_rows import read_int8_rows, to_int8_rows
 from elmore.checkpoint.lens import write_lens
 from elmore.checkpoint.weight_files import open_safetensors
 from elmore.config import Frozen, load_json
@@ -41,7 +42,8 @@ from elmore.text.vocabulary import VOCABULARY, Vocabulary
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 CONFIG, MODEL, HEADS = "config.json", "model.safetensors", "heads"
-VERSION = 2
+VERSION = 3
+"""Heads as int8 came with it; without such heads version 2 is written."""
 
 
 class LinearHeadConfig(Frozen):
@@ -50,14 +52,22 @@ class LinearHeadConfig(Frozen):
     kind: Literal["linear"] = "linear"
 
 
-HeadConfig = Annotated[LinearHeadConfig | AdaptiveSoftmaxConfig, Field(discriminator="kind")]
+class Int8HeadConfig(Frozen):
+    """The same, rows as int8 with a scale each."""
+
+    kind: Literal["int8"] = "int8"
+
+
+HeadConfig = Annotated[
+    LinearHeadConfig | Int8HeadConfig | AdaptiveSoftmaxConfig, Field(discriminator="kind")
+]
 
 
 class NativeConfig(Frozen):
     """config.json: the model, its heads, and the options it was published with if it is foreign."""
 
     format: str = "elmore"
-    version: int = VERSION
+    version: int = 2
     model: BiLMConfig
     heads: dict[str, HeadConfig] = Field(default_factory=dict)
     options: dict[str, Any] = Field(default_factory=dict)
@@ -102,7 +112,7 @@ def head_files(folder: Path, config: NativeConfig) -> dict[str, Path]:
 
 
 def _read_heads(folder: Path, config: NativeConfig) -> dict[str, nn.Linear | AdaptiveSoftmax]:
-    kinds: Mapping[str, LinearHeadConfig | AdaptiveSoftmaxConfig] = config.heads
+    kinds: Mapping[str, LinearHeadConfig | Int8HeadConfig | AdaptiveSoftmaxConfig] = config.heads
     if config.version == 1:
         kinds = {SOFTMAX: config.adaptive or LinearHeadConfig()}
     dim = config.model.context.dim
@@ -113,6 +123,8 @@ def _read_heads(folder: Path, config: NativeConfig) -> dict[str, nn.Linear | Ada
                 found[name] = _read_adaptive(read_tensors(path), dim, kind, path)
             case LinearHeadConfig():
                 found[name] = _read_linear(read_tensors(path), dim, path)
+            case Int8HeadConfig():
+                found[name] = read_int8_rows(path, dim)
     return found
 
 
@@ -148,14 +160,18 @@ def write_native(checkpoint: Checkpoint, folder: Path) -> None:
         write_native_files(checkpoint, beside)
 
 
-def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
+def write_native_files(checkpoint: Checkpoint, folder: Path, *, int8_heads: bool = False) -> None:
+    """`int8_heads` writes linear heads as int8 with a scale per row."""
     assert isinstance(checkpoint.model.config, BiLMConfig)
+    linear = Int8HeadConfig() if int8_heads else LinearHeadConfig()
+    heads = {
+        name: head.config if isinstance(head, AdaptiveSoftmax) else linear
+        for name, head in checkpoint.heads.items()
+    }
     config = NativeConfig(
+        version=VERSION if any(kind.kind == "int8" for kind in heads.values()) else 2,
         model=checkpoint.model.config,
-        heads={
-            name: head.config if isinstance(head, AdaptiveSoftmax) else LinearHeadConfig()
-            for name, head in checkpoint.heads.items()
-        },
+        heads=heads,
         options=dict(checkpoint.options),
         mixes=checkpoint.mixes,
         notes=checkpoint.notes,
@@ -167,7 +183,11 @@ def write_native_files(checkpoint: Checkpoint, folder: Path) -> None:
     save_tensors(checkpoint.model.state_dict(), folder / MODEL)
     for name, path in head_files(folder, config).items():
         path.parent.mkdir(exist_ok=True)
-        save_tensors(checkpoint.heads[name].state_dict(), path)
+        head = checkpoint.heads[name]
+        if int8_heads and isinstance(head, nn.Linear):
+            save_tensors(to_int8_rows(head), path)
+        else:
+            save_tensors(head.state_dict(), path)
     if checkpoint.lens is not None:
         write_lens(checkpoint.lens, folder)
     files = {} if checkpoint.reader is None else checkpoint.reader.files()

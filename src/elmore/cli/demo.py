@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from elmore.demo.demo import Demo
     from elmore.uses.use import Use
 
-SHIPPED: "dict[Language, str]" = {"en": "small-en", "zh": "tiny-zh"}
+SHIPPED: "dict[Language, str]" = {"en": "small-en", "zh": "small-zh"}
 _NAMES: "dict[Language, str]" = {"en": "English", "zh": "Chinese"}
 _ENDINGS = (".html", ".png")
 _ABOUT_MEANING = "meaning: the model's lens,\na linear map learned without labels (docs/lens.md)."
@@ -43,6 +43,7 @@ def demo(
     """Show how the uses of ambiguous words separate by meaning, in example sentences."""
     from rich.console import Console
 
+    from elmore.demo.ambiguous_words import language_read_by
     from elmore.demo.demo import SHOWN
     from elmore.demo.demo import demo as run
     from elmore.embedder import Embedder
@@ -50,13 +51,15 @@ def demo(
     check_plot(plot)
     plan = choose_models(model, word)
     console, figures = Console(highlight=False, soft_wrap=True), []
-    for language, source in plan.items():
+    for asked, source in plan.items():
         embedder = Embedder.load(source, pieces=pieces, lowercase=lowercase)
+        picked = model is not None and word is None
+        language = language_read_by(embedder.reader) if picked else asked
         found = run(embedder, language, word or SHOWN[language])
         figures.append(as_dict(found, source))
         if not as_json:
             _print_demo(console, found, source)
-        if plot is not None and language == next(iter(plan)):
+        if plot is not None and asked == next(iter(plan)):
             draw(found, source, plot)
     skipped = [] if model or word else [language for language in SHIPPED if language not in plan]
     if as_json:
@@ -81,7 +84,8 @@ def check_plot(plot: Path | None) -> None:
 
 
 def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
-    """The model for each language: both included models, or that of the word's language."""
+    """The model for each language: both included models, or that of the word's language. Without
+    a word, a given model is asked which language it reads when it is loaded."""
     from elmore.checkpoint.names import shipped_names
     from elmore.demo.ambiguous_words import language_of
 

@@ -74,8 +74,7 @@ def build(
     keep: Annotated[
         str | None,
         typer.Option(
-            help="meaning (default if the model has a lens), mix (of all layers; default if not), "
-            "the number of a layer, or all."
+            help="meaning (default with a lens), mix (of all layers), a layer's number, or all."
         ),
     ] = None,
     vectors: Annotated[

@@ -7,21 +7,37 @@ from importlib.resources import files
 from typing import Literal, get_args
 
 from elmore.errors import InputError
+from elmore.text.reader import Reader
+from elmore.text.unreadable import find_unreadable
 from elmore.uses.use import Use
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
+FILES: dict[Language, str] = {"en": "senses.tsv", "zh": "senses.zh.tsv"}
+_EVERY = 6  # one sentence per sense is enough to tell which language a model reads
 
 
 def read_uses(language: Language) -> list[Use]:
     """All uses in one language, grouped by word and sense."""
-    text = (files("elmore.demo") / "senses.tsv").read_text(encoding="utf-8")
+    text = (files("elmore.demo") / FILES[language]).read_text(encoding="utf-8")
     uses = []
-    for found, word, sense, sentence in (line.split("\t") for line in text.splitlines()):
-        if found == language:
-            words = tuple(sentence.split(" "))
-            uses.append(Use(words, words.index(word), sense=sense))
+    for _, word, sense, sentence in (line.split("\t") for line in text.splitlines()):
+        words = tuple(sentence.split(" "))
+        uses.append(Use(words, words.index(word), sense=sense))
     return uses
+
+
+def language_read_by(reader: Reader) -> Language:
+    """The language that a model reads best: of which it knows the letters, and in the fewest
+    positions per word; English, if it reads both alike."""
+
+    def trouble(language: Language) -> tuple[bool, float]:
+        sentences = [list(use.words) for use in read_uses(language)[::_EVERY]]
+        n_words = sum(map(len, sentences))
+        unread = find_unreadable(reader, sentences) is not None
+        return unread, round(sum(map(reader.length, sentences)) / n_words, 1)
+
+    return min(LANGUAGES, key=trouble)
 
 
 def language_of(word: str) -> Language:
