@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types fast test-slow bench clean
+.PHONY: demo test lint types fast test-slow bench clean integrations
 
 demo: $(READY)
 	$(BIN)/elmore demo
@@ -20,7 +20,11 @@ types: $(READY)
 
 # Two workers with one thread each: many small models, none of which can use more.
 fast: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow" -rs
+
+# What the tests of docs/integrations.md want; without them those tests skip, and say so.
+integrations: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,integrations]'
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
