@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types fast test-slow bench clean
+.PHONY: demo test lint types fast test-slow bench clean integrations
 
 demo: $(READY)
 	$(BIN)/elmore demo
@@ -21,7 +21,11 @@ types: $(READY)
 # Two workers with one thread each: many small models, none of which can use more. A file stays with
 # one worker, so that what its tests share is made once.
 fast: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow" -rs
+
+# What the tests of docs/integrations.md want; without them those tests skip, and say so.
+integrations: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,integrations]'
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

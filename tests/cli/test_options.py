@@ -28,6 +28,10 @@ COMMANDS = {
     "download": "names --accept-changed --quiet",
     "card": "source --data --language --license --name --options --output",
     "push": "source target --data --language --license --options --private",
+    "export": (
+        "source text target --as-is --device --errors --lines --most --options --quiet --static "
+        "--tokenize" + PIECES
+    ),
     "convert": "source target --options" + PIECES,
     "compare": (
         "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "

@@ -35,7 +35,6 @@ EXTRAS = {
     "search": "faiss",
     "serve": "fastapi",
     "hub": "huggingface_hub",
-    "cluster": "ray",
 }
 _SHORT = 12  # characters of a fingerprint that tell models apart
 

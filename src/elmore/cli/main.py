@@ -23,6 +23,7 @@ from elmore.cli.doctor import doctor
 from elmore.cli.download import download
 from elmore.cli.embed import embed
 from elmore.cli.evaluate import evaluate
+from elmore.cli.export import export
 from elmore.cli.index import index
 from elmore.cli.lens import lens
 from elmore.cli.models import models
@@ -51,6 +52,7 @@ for verb in (
     pretrain,
     evaluate,
     convert,
+    export,
     compare,
     lens,
     neighbors,

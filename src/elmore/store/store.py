@@ -181,13 +181,16 @@ class Store:
 
     def __iter__(self) -> Iterator[Embedding]:
         """Every sentence, in the order of storing."""
+        return (self.at(number) for number in range(self._snapshot.manifest.sentences))
+
+    def at(self, number: int) -> Embedding:
+        """A sentence by its number, in the order of storing."""
         snapshot = self._snapshot
-        for number in range(snapshot.manifest.sentences):
-            if (damage := words_damage(snapshot, number)) is not None:
-                raise FormatError(
-                    f"{self.path}: {damage}; copy the other sentences with `elmore store merge`."
-                )
-            yield snapshot.embedding(snapshot.record(number))
+        if (damage := words_damage(snapshot, number)) is not None:
+            raise FormatError(
+                f"{self.path}: {damage}; copy the other sentences with `elmore store merge`."
+            )
+        return snapshot.embedding(snapshot.record(number))
 
     def refresh(self) -> None:
         """See what has been committed since."""
