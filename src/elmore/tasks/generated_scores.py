@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from elmore.errors import ConfigError
-from elmore.tasks.scorers import Score
+from elmore.tasks.task import Score
 from elmore.text.subwords import INSTALL
 
 
