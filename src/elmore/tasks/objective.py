@@ -87,9 +87,12 @@ class TaskObjective:
         return Loss(self.model.loss(examples), 1)
 
     def validate(self) -> dict[str, float]:
-        self.model.head.quick = True
-        self.score = self.model.evaluate(self.dev)
-        self.model.head.quick = False
+        head = self.model.head
+        head.quick = True
+        try:
+            self.score = self.model.evaluate(self.dev)
+        finally:
+            head.quick = False
         return self.score.figures
 
     def state(self) -> None:
