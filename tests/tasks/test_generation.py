@@ -17,13 +17,13 @@ from elmore.models.causal import CausalLM
 from elmore.nn.beam_search import Hypothesis
 from elmore.tasks.encoded import Dims
 from elmore.tasks.fit import fit
-from elmore.tasks.generated_scores import bleu_score, rouge_score
 from elmore.tasks.generation import Translate
 from elmore.tasks.generation_config import STARTS
 from elmore.tasks.generation_head import GenerationHead, tokens_of
 from elmore.tasks.model import TaskModel
 from elmore.tasks.readers.texts import Text, read_sources, read_texts
 from elmore.tasks.recipes import FitConfig, find_task
+from elmore.tasks.scorers.generated_text import bleu_score, rouge_score
 from elmore.text.causal_reader import padded
 from tests.tasks.tiny_texts import pairs, write_lm, write_texts
 

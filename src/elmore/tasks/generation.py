@@ -16,10 +16,10 @@ from elmore.models.causal import CausalConfig
 from elmore.nn.beam_search import SearchConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.tasks.encoded import Dims
-from elmore.tasks.generated_scores import bleu_score, lead, rouge_score
 from elmore.tasks.generation_config import GenerationConfig
 from elmore.tasks.generation_head import GenerationHead, GenerationState, Output, tokens_of
 from elmore.tasks.readers.texts import Text, read_sources, read_texts
+from elmore.tasks.scorers.generated_text import bleu_score, lead, rouge_score
 from elmore.tasks.task import Corpus, Score, Words
 from elmore.text.subwords import BytePairs, Subwords
 
