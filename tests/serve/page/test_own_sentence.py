@@ -12,13 +12,13 @@ from tests.serve.page.visitor import CORPUS, SENTENCE, Page, ask, expect, settle
 def test_a_sentence_of_ones_own_is_on_the_map_with_its_sense(visit: Callable[..., Page]):
     page = visit()
     ask(page, SENTENCE, "bank")
-    expect(page.locator("#map path.own")).to_have_count(1)
+    expect(page.locator("#map polygon.own")).to_have_count(1)
     senses = page.locator("#senses li").count()
     if senses > 1:  # the vote is shown where there is something to vote on
         expect(page.locator("#own")).to_contain_text("Your sentence: sense")
     indexed = " ".join(CORPUS[0])
     ask(page, indexed, "bank")
-    expect(page.locator("#map path.own")).to_have_count(0)  # it is one of the uses itself
+    expect(page.locator("#map polygon.own")).to_have_count(0)  # it is one of the uses itself
     expect(page.locator("#map circle.query")).to_have_count(1)
 
 

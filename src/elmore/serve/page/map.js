@@ -11,7 +11,7 @@ const REACH = { mouse: 14, pen: 18, touch: 26 }; // pixels from a mark that coun
 const STILL = 5; // pixels a pointer may slip and still click
 const STEP = 1.5; // zoom by a button or key
 const CLOSEST = 40; // times the size of the whole
-const STAR = "M0,-11L2.6,-3.6L10.5,-3.4L4.2,1.4L6.5,8.9L0,4.4L-6.5,8.9L-4.2,1.4L-10.5,-3.4L-2.6,-3.6Z";
+const STAR = "0,-11 2.6,-3.6 10.5,-3.4 4.2,1.4 6.5,8.9 0,4.4 -6.5,8.9 -4.2,1.4 -10.5,-3.4 -2.6,-3.6";
 const RING = { near: 9, query: 11 };
 const TIP_WORDS = 20; // each side, shown when a mark is pointed at
 const DIRECTIONS = {
@@ -76,7 +76,8 @@ export class UseMap {
     this.ownMark = null;
     if (point) {
       const title = drawing("title", {}, label);
-      const node = drawing("path", { class: `own ${senseClass(point.sense)}`, d: STAR }, title);
+      const node = drawing("polygon",
+        { class: `own ${senseClass(point.sense)}`, points: STAR }, title);
       this.ownMark = { node, point };
       this.plot.append(node);
     }
