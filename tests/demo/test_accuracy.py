@@ -119,7 +119,7 @@ def test_the_demo_has_a_query_for_each_sense(tiny_embedder: Embedder):
     found = demo(tiny_embedder, "zh", "苹果")
     assert [query.use.sense for query in found.queries] == ["水果", "公司"]
     assert all(near.use.word == "苹果" for query in found.queries for near in query.nearest)
-    assert len(found.words) == 14
+    assert len(found.words) == 21
     assert "苹果" not in [word for word, _ in found.static_neighbors]
 
 
