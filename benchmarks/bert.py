@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from bert_child import PRECISIONS
-from embed import Child, _slice, latencies, throughput
+from embed import Child, _difference, _slice, latencies, throughput, write_docs
 from embed_child import Job
 from train import machine
 
@@ -32,7 +32,6 @@ from elmore.models.bert import Bert, BertConfig
 from elmore.text.wordpiece import WordPiece, WordPieceConfig
 
 HERE = Path(__file__).resolve().parent
-DOCS = HERE.parent / "docs" / "performance.md"
 MARKS = ("<!-- bert: begin -->", "<!-- bert: end -->")
 SORTED = {"sorted": True}
 # Name of a row: (side, options of its turns).
@@ -92,7 +91,7 @@ def main() -> None:
     page = table(result)
     (options.output / "bert.md").write_text("# BERT's speed\n\n" + page, encoding="utf-8")
     if options.write_docs:
-        write_docs(page)
+        write_docs(page, MARKS)
     print(page)
 
 
@@ -131,6 +130,7 @@ def write_model(folder: Path, vocabulary: Path, n_layers: int) -> None:
 
 def export(folder: Path) -> None:
     """With all hidden states as outputs; attention and norms fused by onnxruntime's own tool."""
+    from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers.optimizer import optimize_model
     from transformers import BertModel
@@ -169,7 +169,7 @@ def export(folder: Path) -> None:
     fused.save_model_to_file(str(folder / "onnx.onnx"))
     quantize_dynamic(
         folder / "onnx.onnx", folder / "onnx-int8.onnx", weight_type=QuantType.QInt8,
-        per_channel=True,
+        per_channel=True, extra_options={"DefaultTensorType": TensorProto.FLOAT},
     )  # fmt: skip
 
 
@@ -220,12 +220,6 @@ def agreement(children: dict[str, Child], folder: Path) -> dict[str, dict[str, f
     return {side: _difference(ours, truth) for side, ours in found.items()}
 
 
-def _difference(ours: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> dict[str, float]:
-    norms = np.linalg.norm(ours, axis=-1) * np.linalg.norm(truth, axis=-1)
-    cosine = float(((ours * truth).sum(-1) / norms).min())
-    return {"largest": float(np.abs(ours - truth).max()), "cosine": cosine}
-
-
 def table(result: dict[str, Any]) -> str:
     speeds = {name: median(every) for name, every in result["words_per_second"].items()}
     about = result["machine"]
@@ -268,13 +262,6 @@ def _ratio(result: dict[str, Any], ours: str, peer: str) -> str:
     speeds = result["words_per_second"]
     ratios = [a / b for a, b in zip(speeds[ours], speeds[peer], strict=True)]
     return f"| {ours} | {peer} | {median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f}) |"
-
-
-def write_docs(page: str) -> None:
-    text = DOCS.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    DOCS.write_text(f"{before}{MARKS[0]}\n{page}{MARKS[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
