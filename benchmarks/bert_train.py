@@ -19,7 +19,6 @@ import torch
 from bert_train_child import SIDES
 from embed import Child, write_docs
 from embed_child import Job
-from train import machine
 
 from elmore.checkpoint.bert import bert_checkpoint, write_bert_files
 from elmore.checkpoint.wordpiece import read_wordpiece
@@ -28,6 +27,7 @@ from elmore.pretrain.config import Asked, MaskedConfig
 from elmore.pretrain.objectives.masked import TOKENIZER, prepare
 from elmore.pretrain.recipes import RECIPES
 from elmore.pretrain.sentences import count_words
+from train import machine
 
 HERE = Path(__file__).resolve().parent
 MARKS = ("<!-- bert training: begin -->", "<!-- bert training: end -->")
@@ -74,9 +74,7 @@ def make(folder: Path, options: argparse.Namespace) -> None:
     if not isinstance(recipe, MaskedConfig):
         raise SystemExit(f"{options.recipe} is no BERT.")
     still = recipe.model.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0})
-    config = recipe.model_copy(
-        update={"model": still, "valid_rows": options.batches * recipe.rows}
-    )
+    config = recipe.model_copy(update={"model": still, "valid_rows": options.batches * recipe.rows})
     asked = Asked([options.text], folder, config, valid=None, vocabulary=None, source=None)
     counts = count_words([options.text], config.reading, None)
     config, _ = prepare(asked, [options.text], counts, None)
@@ -126,11 +124,11 @@ def table(result: dict[str, Any]) -> str:
     about, every = result["machine"], result["seconds"]
     n = len(next(iter(result["losses"].values())))
     lines = [
-        f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; {result['recipe']}, "
-        f"{result['pieces']:,} pieces a step.",
+        (f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; {result['recipe']}, "
+        f"{result['pieces']:,} pieces a step."),
         "",
-        "| | seconds a step, median (range) | elmore is times as fast | largest difference of a "
-        f"loss in {n} steps | peak memory |",
+        ("| | seconds a step, median (range) | elmore is times as fast | largest difference of a "
+        f"loss in {n} steps | peak memory |"),
         "|---|---|---|---|---|",
     ]
     for side, seconds in every.items():

@@ -80,7 +80,8 @@ Lowercase = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 RunPrecision = Annotated[
-    Precision, typer.Option("--precision", help="int8 is faster and less exact; BERT: also bfloat16.")
+    Precision,
+    typer.Option("--precision", help="int8 is faster and less exact; BERT: also bfloat16."),
 ]
 
 # Indexes

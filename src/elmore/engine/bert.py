@@ -49,9 +49,7 @@ class TorchBlock:
                 if isinstance(part, nn.Linear):
                     part.to(torch.bfloat16)
 
-    def __call__(
-        self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int
-    ) -> Tensor:
+    def __call__(self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int) -> Tensor:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self._bf16):
             y: Tensor = self._block(x, equal_lengths(lengths), places)
         return y.float() if self._bf16 else y

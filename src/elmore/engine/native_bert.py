@@ -1,4 +1,4 @@
-"""A BERT block by the compiled kernel: weights packed the way bert.cpp reads them, in float32, or in
+"""A BERT block by the compiled kernel: weights packed the way bert.cpp reads them, in float32 or in
 int8 with one scale for every group of inputs of an output.
 """
 
@@ -83,9 +83,7 @@ class NativeBlock:
         self._contract = product(block.contract)
         self._norms = (block.norm_1, block.norm_2)
 
-    def __call__(
-        self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int
-    ) -> Tensor:
+    def __call__(self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int) -> Tensor:
         """(n, D) of rows of these lengths -> (n, D), or of some places alone."""
         mixed = self._attention(self._qkv(x, threads), lengths)
         if places is not None:

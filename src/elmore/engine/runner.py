@@ -43,9 +43,7 @@ def check_precision(
     if precision == "float32":
         return "float32"
     if precision not in ("bfloat16", "int8"):
-        raise ConfigError(
-            f"precision is {precision!r}; expected 'float32', 'bfloat16' or 'int8'."
-        )
+        raise ConfigError(f"precision is {precision!r}; expected 'float32', 'bfloat16' or 'int8'.")
     if precision == "bfloat16":
         if not isinstance(model, Bert):
             raise ConfigError("precision is 'bfloat16', which is for BERT; this is another model.")

@@ -73,9 +73,7 @@ class PostNormBlock(nn.Module):
         self.norm_2 = nn.LayerNorm(dim, norm_eps)
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self, x: Tensor, groups: Sequence[Group], places: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, groups: Sequence[Group], places: Tensor | None = None) -> Tensor:
         """Of all positions, or of some places alone, which still see all others."""
         mixed = self.attention(x, groups)
         if places is not None:
