@@ -5,11 +5,13 @@ docs/performance.md. A peer that is not installed is left out, and the table say
 
     pip install transformers onnx onnxscript onnxruntime
     python benchmarks/bert.py --text FILE --vocabulary vocab.txt      # one sentence a line
+    python benchmarks/bert.py --text FILE --model FOLDER --compared 300      # trained weights
 """
 
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -21,18 +23,17 @@ from typing import Any
 import numpy as np
 import torch
 from bert_child import PRECISIONS
-from embed import Child, _slice, latencies, throughput
+from embed import Child, _difference, _slice, latencies, throughput, write_docs
 from embed_child import Job
-from train import machine
 
 from elmore.checkpoint.bert import bert_checkpoint, write_bert_files
 from elmore.embedder import Embedder
 from elmore.files.text_file import read_lines
 from elmore.models.bert import Bert, BertConfig
 from elmore.text.wordpiece import WordPiece, WordPieceConfig
+from train import machine
 
 HERE = Path(__file__).resolve().parent
-DOCS = HERE.parent / "docs" / "performance.md"
 MARKS = ("<!-- bert: begin -->", "<!-- bert: end -->")
 SORTED = {"sorted": True}
 # Name of a row: (side, options of its turns).
@@ -70,8 +71,11 @@ def main() -> None:
         sentences = read_sentences(options.text, options.sentences)
         (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
         model = folder / "model"
-        model.mkdir()
-        write_model(model, options.vocabulary, options.layers)
+        if options.model:
+            shutil.copytree(options.model, model)
+        else:
+            model.mkdir()
+            write_model(model, options.vocabulary, options.layers)
         if any(side.startswith("onnx") for side in sides):
             export(model)
         path = str(folder / "sentences.json")
@@ -81,7 +85,7 @@ def main() -> None:
             result = {
                 "machine": machine(options),
                 "missing": missing,
-                **work(model, sentences, options),
+                **work(model, sentences),
                 **measure(children, rows, sentences, folder, options),
             }
         finally:
@@ -92,18 +96,21 @@ def main() -> None:
     page = table(result)
     (options.output / "bert.md").write_text("# BERT's speed\n\n" + page, encoding="utf-8")
     if options.write_docs:
-        write_docs(page)
+        write_docs(page, MARKS)
     print(page)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", type=Path, required=True, help="one sentence a line")
-    parser.add_argument("--vocabulary", type=Path, required=True, help="a vocab.txt, uncased")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--vocabulary", type=Path, help="a vocab.txt, uncased, for random weights")
+    what.add_argument("--model", type=Path, help="a folder that transformers opens")
     parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--layers", type=int, default=12, help="12 is base size")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--compared", type=int, default=32, help="sentences compared by vectors")
     parser.add_argument("--latencies", type=int, default=9, help="single sentences timed")
     parser.add_argument("--without", nargs="*", default=[], help="rows to leave out, by name")
     parser.add_argument("--output", type=Path, default=HERE / "results")
@@ -131,6 +138,7 @@ def write_model(folder: Path, vocabulary: Path, n_layers: int) -> None:
 
 def export(folder: Path) -> None:
     """With all hidden states as outputs; attention and norms fused by onnxruntime's own tool."""
+    from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers.optimizer import optimize_model
     from transformers import BertModel
@@ -169,16 +177,16 @@ def export(folder: Path) -> None:
     fused.save_model_to_file(str(folder / "onnx.onnx"))
     quantize_dynamic(
         folder / "onnx.onnx", folder / "onnx-int8.onnx", weight_type=QuantType.QInt8,
-        per_channel=True,
+        per_channel=True, extra_options={"DefaultTensorType": TensorProto.FLOAT},
     )  # fmt: skip
 
 
-def work(model: Path, sentences: list[list[str]], options: argparse.Namespace) -> dict[str, Any]:
+def work(model: Path, sentences: list[list[str]]) -> dict[str, Any]:
     """How many pieces there are, and what a word costs in products of float32 numbers."""
-    reader = Embedder.load(model, device="cpu").reader
-    lengths = np.array([reader.length(sentence) for sentence in sentences])
-    n_words, dim = sum(map(len, sentences)), 768
-    flop = options.layers * (24 * dim**2 * lengths.sum() + 4 * dim * (lengths**2).sum())
+    bert = Embedder.load(model, device="cpu")
+    lengths = np.array([bert.reader.length(sentence) for sentence in sentences])
+    n_words, dim = sum(map(len, sentences)), bert.dim
+    flop = (bert.n_layers - 1) * (24 * dim**2 * lengths.sum() + 4 * dim * (lengths**2).sum())
     return {
         "sentences": len(sentences),
         "words": n_words,
@@ -198,7 +206,7 @@ def measure(
         "engine": children["float32"].began["engine"],
         "gflops": max(child.began.get("gflops", 0.0) for child in children.values()),
         "load_seconds": {side: child.began["load_seconds"] for side, child in children.items()},
-        "agreement": agreement(children, folder),
+        "agreement": agreement(children, folder, options.compared),
         "latency": latencies(children, sentences, options.latencies),
         **throughput(children, rows, len(sentences), options.rounds),
     }
@@ -206,12 +214,12 @@ def measure(
     return found
 
 
-def agreement(children: dict[str, Child], folder: Path) -> dict[str, dict[str, float]]:
-    """Largest difference and smallest cosine to transformers, over all layers of 32 sentences."""
+def agreement(children: dict[str, Child], folder: Path, n: int) -> dict[str, dict[str, float]]:
+    """Largest difference and smallest cosine to transformers, over all layers of n sentences."""
     found: dict[str, np.ndarray[Any, Any]] = {}
     for side, child in children.items():
         target = folder / f"{side}.npz"
-        child.turn(**_slice(0, 32, keep=True), save=str(target))
+        child.turn(**_slice(0, n, keep=True), save=str(target))
         with np.load(target) as arrays:
             found[side] = np.concatenate([arrays[name] for name in arrays.files], axis=1)
     truth = found.pop("transformers", None)
@@ -220,22 +228,16 @@ def agreement(children: dict[str, Child], folder: Path) -> dict[str, dict[str, f
     return {side: _difference(ours, truth) for side, ours in found.items()}
 
 
-def _difference(ours: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> dict[str, float]:
-    norms = np.linalg.norm(ours, axis=-1) * np.linalg.norm(truth, axis=-1)
-    cosine = float(((ours * truth).sum(-1) / norms).min())
-    return {"largest": float(np.abs(ours - truth).max()), "cosine": cosine}
-
-
 def table(result: dict[str, Any]) -> str:
     speeds = {name: median(every) for name, every in result["words_per_second"].items()}
     about = result["machine"]
     lines = [
-        f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; engine: "
+        (f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; engine: "
         f"{result['engine']}. {result['sentences']:,} sentences, {result['words']:,} words, "
-        f"{result['pieces']:,} pieces with their marks.",
+        f"{result['pieces']:,} pieces with their marks."),
         "",
-        "| | words/s, median (range) | 20 words alone | load | peak memory | against transformers "
-        "float32: largest difference, worst cosine |",
+        ("| | words/s, median (range) | 20 words alone | load | peak memory | against transformers "
+        "float32: largest difference, worst cosine |"),
         "|---|---|---|---|---|---|",
     ]
     for name, speed in speeds.items():
@@ -251,8 +253,8 @@ def table(result: dict[str, Any]) -> str:
     limit = 1000 * result["gflops"] / result["mflop_a_word"]
     lines += [
         "",
-        f"Roofline in the same run: {result['gflops']:,.0f} GFLOP/s of float32 products, "
-        f"{result['mflop_a_word']:.0f} MFLOP a word, so {limit:,.0f} words/s in float32.",
+        (f"Roofline in the same run: {result['gflops']:,.0f} GFLOP/s of float32 products, "
+        f"{result['mflop_a_word']:.0f} MFLOP a word, so {limit:,.0f} words/s in float32."),
         "",
         "| | times as fast as | median (range over rounds) |",
         "|---|---|---|",
@@ -268,13 +270,6 @@ def _ratio(result: dict[str, Any], ours: str, peer: str) -> str:
     speeds = result["words_per_second"]
     ratios = [a / b for a, b in zip(speeds[ours], speeds[peer], strict=True)]
     return f"| {ours} | {peer} | {median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f}) |"
-
-
-def write_docs(page: str) -> None:
-    text = DOCS.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    DOCS.write_text(f"{before}{MARKS[0]}\n{page}{MARKS[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -307,11 +307,12 @@ def tables(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_docs(page: str) -> None:
+def write_docs(page: str, marks: tuple[str, str] = MARKS) -> None:
+    """Over what stands between the marks."""
     text = DOCS.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    DOCS.write_text(f"{before}{MARKS[0]}\n{page}{MARKS[1]}{after}", encoding="utf-8")
+    before, rest = text.split(marks[0])
+    after = rest.split(marks[1])[1]
+    DOCS.write_text(f"{before}{marks[0]}\n{page}{marks[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -99,9 +99,10 @@ def test_a_long_text_is_computed_in_parts_of_bounded_size():
     for threads in (1, 2, 3):
         chunks, shared = chunked(batch, threads, first=True)
         assert not shared
-        assert max(len(chunk.ids) for chunk in chunks) <= bert.PIECES + bert_of(
-            checkpoint
-        ).config.max_positions
+        assert (
+            max(len(chunk.ids) for chunk in chunks)
+            <= bert.PIECES + bert_of(checkpoint).config.max_positions
+        )
         assert sum(len(chunk.ids) for chunk in chunks) == len(batch.ids)
         assert sum(len(chunk.places) for chunk in chunks) == 20_003
 
@@ -114,9 +115,7 @@ def test_float32_products(name: str, inputs: int, outputs: int, activation: Any)
     torch.manual_seed(0)
     linear, x = nn.Linear(inputs, outputs).requires_grad_(False), 3 * torch.randn(23, inputs)
     product = NativeProduct(linear, KERNELS[name], int8=False, activation=activation)
-    torch.testing.assert_close(
-        product(x), activated(linear(x), activation), rtol=1e-6, atol=3e-6
-    )
+    torch.testing.assert_close(product(x), activated(linear(x), activation), rtol=1e-6, atol=3e-6)
     for n in (0, 1, 5, 22):
         for threads in (1, 2, 9):
             assert torch.equal(product(x[:n], threads), product(x)[:n])
@@ -204,7 +203,9 @@ def test_int8_is_the_same_on_every_machine_but_for_rounding():
 
 def test_bfloat16_stays_close_and_is_another_fingerprint():
     checkpoint, inputs = middling(), [text(n % 30 + 1, n) for n in range(40)]
-    exact, rough = (Embedder(checkpoint, device="cpu", precision=p) for p in ("float32", "bfloat16"))
+    exact, rough = (
+        Embedder(checkpoint, device="cpu", precision=p) for p in ("float32", "bfloat16")
+    )
     assert exact.fingerprint != rough.fingerprint
     for ours, truth in zip(rough.embed(inputs), exact.embed(inputs), strict=True):
         assert ours.layers.dtype == np.float32

@@ -1,4 +1,4 @@
-"""A BERT block by the compiled kernel: weights packed the way bert.cpp reads them, in float32, or in
+"""A BERT block by the compiled kernel: weights packed the way bert.cpp reads them, in float32 or in
 int8 with one scale for every group of inputs of an output.
 """
 

@@ -90,7 +90,7 @@ def pretrain(
         source=None if source is None else str(source),
     )
     _refuse_other_folders(output)
-    _keep_large_blocks()
+    keep_large_blocks()
     world = World()
     with closing(world), _locked(output) if world.first else nullcontext():
         resuming = resume and bool(checkpoints(output))
@@ -131,7 +131,7 @@ def ending(run: Run, n_processes: int) -> LoopConfig:
     return loop.model_copy(update={"steps": min(steps, loop.steps or steps)})
 
 
-def _keep_large_blocks() -> None:
+def keep_large_blocks() -> None:
     """Have glibc reuse large blocks. By default it hands those over 32 MB back to the system at
     once, and a training step, which asks for the same ones every time, spends a quarter of its time
     on page faults. Elsewhere than on glibc this does nothing."""

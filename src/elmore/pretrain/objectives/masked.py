@@ -151,9 +151,7 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "MaskedO
     model = _start(config, None if at is None else load(at, heads=True))
     for p in model.parameters():
         p.data = p.data.clone()  # not mapped from a file
-    continues = np.array([piece.startswith("##") for piece in wordpiece.vocabulary])
-    continues = np.pad(continues, (0, config.model.n_pieces - len(continues)))
-    marks = Marks(wordpiece.begin, wordpiece.end, wordpiece.mask, continues)
+    marks = marks_of(wordpiece, config.model.n_pieces)
     on_gpu = world.device().type == "cuda"
     return MaskedObjective(
         model.requires_grad_(True).train().to(world.device()),
@@ -185,6 +183,13 @@ def _start(config: MaskedConfig, source: Checkpoint | None) -> MaskedModel:
     assert isinstance(masked, MaskedHead)
     assert following is None or isinstance(following, nn.Linear)
     return MaskedModel(bert, masked, following)
+
+
+def marks_of(wordpiece: WordPiece, n_pieces: int) -> Marks:
+    """For a model that may have more pieces than the vocabulary."""
+    continues = np.array([piece.startswith("##") for piece in wordpiece.vocabulary])
+    continues = np.pad(continues, (0, n_pieces - len(continues)))
+    return Marks(wordpiece.begin, wordpiece.end, wordpiece.mask, continues)
 
 
 def held_out(folder: Path, config: MaskedConfig, marks: Marks) -> list[MaskedBatch]:
