@@ -59,7 +59,8 @@ def peak() -> int:
 def elmore_side(job: Job) -> None:
     import torch
 
-    from elmore.embedder import BATCH_WORDS, Embedder
+    from elmore.embedder import Embedder
+    from elmore.text.batching import BATCH_WORDS
     from elmore.engine.kernel import NoKernel
     from elmore.engine.runner import describe, runner_for
 
