@@ -60,9 +60,9 @@ def elmore_side(job: Job) -> None:
     import torch
 
     from elmore.embedder import Embedder
-    from elmore.text.batching import BATCH_WORDS
     from elmore.engine.kernel import NoKernel
     from elmore.engine.runner import describe, runner_for
+    from elmore.text.batching import BATCH_WORDS
 
     torch.set_num_threads(job.threads)
     start = time.perf_counter()
