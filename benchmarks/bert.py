@@ -239,8 +239,8 @@ def table(result: dict[str, Any]) -> str:
         ),
         "",
         (
-            "| | words/s, median (range) | 20 words alone | load | peak memory | against transformers "
-            "float32: largest difference, worst cosine |"
+            "| | words/s, median (range) | 20 words alone | load | peak memory | against "
+            "transformers float32: largest difference, worst cosine |"
         ),
         "|---|---|---|---|---|---|",
     ]
