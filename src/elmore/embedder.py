@@ -203,9 +203,10 @@ class Embedder(Streams):
 
     def to(self, device: str) -> "Embedder":
         """Move the model to another device, and return it."""
-        self.device = find_device(device)
-        self.precision = check_precision(self.precision, self.model, self.device)
-        self.model.to(self.device)
+        there = find_device(device)
+        self.precision = check_precision(self.precision, self.model, there)
+        self.device = there
+        self.model.to(there)
         self.__dict__.pop("runner", None)
         return self
 
