@@ -102,12 +102,13 @@ def run_batches(
 
 def transformers_side(job: Job) -> None:
     import torch
-    from transformers import BertModel, BertTokenizerFast
+    from transformers import AutoTokenizer, BertModel
 
     torch.set_num_threads(job.threads)
     start = time.perf_counter()
-    model = BertModel.from_pretrained(job.model, add_pooling_layer=False).eval()
-    tokenizer = BertTokenizerFast.from_pretrained(job.model)
+    model: Any = BertModel.from_pretrained(job.model, add_pooling_layer=False)
+    model.eval()
+    tokenizer = AutoTokenizer.from_pretrained(job.model)
     seconds = time.perf_counter() - start
 
     def run(encoded: Any, options: dict[str, Any]) -> list[NDArray[np.float32]]:
@@ -124,7 +125,7 @@ def transformers_side(job: Job) -> None:
 
 def onnx_side(job: Job) -> None:
     import onnxruntime
-    from transformers import BertTokenizerFast
+    from transformers import AutoTokenizer
 
     start = time.perf_counter()
     settings = onnxruntime.SessionOptions()
@@ -132,7 +133,7 @@ def onnx_side(job: Job) -> None:
     settings.log_severity_level = 3
     path = Path(job.model) / f"{job.side}.onnx"
     session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-    tokenizer = BertTokenizerFast.from_pretrained(job.model)
+    tokenizer = AutoTokenizer.from_pretrained(job.model)
     names = [one.name for one in session.get_inputs()]
     seconds = time.perf_counter() - start
 

@@ -121,7 +121,7 @@ def transformers_step(
         nn.utils.clip_grad_norm_(model.parameters(), loop.clip or 1e9)
         adam.step()
         adam.zero_grad()
-        return loss.item()
+        return float(loss.item())
 
     return step
 

@@ -59,9 +59,10 @@ def peak() -> int:
 def elmore_side(job: Job) -> None:
     import torch
 
-    from elmore.embedder import BATCH_WORDS, Embedder
+    from elmore.embedder import Embedder
     from elmore.engine.kernel import NoKernel
     from elmore.engine.runner import describe, runner_for
+    from elmore.text.batching import BATCH_WORDS
 
     torch.set_num_threads(job.threads)
     start = time.perf_counter()

@@ -209,7 +209,7 @@ def write(found: dict[str, dict[str, Side]], options: Options) -> None:
     """After every case, so that a run cut short leaves what it has."""
     options.output.mkdir(parents=True, exist_ok=True)
     sides = {case: {s: asdict(side) for s, side in pair.items()} for case, pair in found.items()}
-    record = {"machine": machine(options), "options": _plain(options), "cases": sides}
+    record = {"machine": machine(options.threads), "options": _plain(options), "cases": sides}
     text = json.dumps(record, indent=2) + "\n"
     (options.output / "train.json").write_text(text, encoding="utf-8")
     (options.output / "train.md").write_text(table(found, options) + "\n", encoding="utf-8")
@@ -217,7 +217,7 @@ def write(found: dict[str, dict[str, Side]], options: Options) -> None:
 
 def table(found: dict[str, dict[str, Side]], options: Options) -> str:
     """Words predicted a second (a word that both directions predict counts once)."""
-    about, n, k = machine(options), options.rounds, options.steps
+    about, n, k = machine(options.threads), options.rounds, options.steps
     story = (
         f"Training, words/s: median (lowest to highest) of {n} turns of {k} steps. {about['cpu']}, "
         f"{options.threads} threads, torch {about['torch']}; 8,192 samples of "
@@ -251,13 +251,13 @@ def _summary(pair: dict[str, Side]) -> str:
     return ", ".join(f"{name} {_spread(side)}" for name, side in pair.items())
 
 
-def machine(options: Options) -> dict[str, Any]:
+def machine(threads: int) -> dict[str, Any]:
     """Where this was measured."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     cpu = names[0] if names else platform.processor()
-    return {"cpu": cpu, "threads": options.threads, "torch": torch.__version__}
+    return {"cpu": cpu, "threads": threads, "torch": torch.__version__}
 
 
 def _plain(options: Options) -> dict[str, Any]:

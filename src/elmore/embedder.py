@@ -31,13 +31,11 @@ from elmore.embedding import (
 from elmore.engine.runner import Runner, check_precision, exactly, runner_for
 from elmore.errors import ConfigError, ElmoreWarning
 from elmore.models.lens import Lens
-from elmore.text.batching import windows
+from elmore.text.batching import BATCH_WORDS, windows
 from elmore.text.unreadable import find_unreadable
 
 Item = TypeVar("Item")
 
-BATCH_WORDS = 4096
-"""Words computed together, marks included. More takes more memory and is hardly faster."""
 _BATCHES_IN_A_WINDOW = 4  # a stream sorts this many batches' worth by length
 _SENTENCES_IN_A_WINDOW = 4096
 

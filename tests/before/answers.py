@@ -65,6 +65,10 @@ def digest_array(array: NDArray[Any]) -> str:
     return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
+NEWER = ("seconds", "sha256", "checksum")
+"""Of progress.json: what differs from run to run, and what the version before did not write."""
+
+
 def digest_files(folder: Path, *patterns: str) -> dict[str, str]:
     """Of files below a folder; lock files, which name a process, are left out."""
     paths = {path for pattern in patterns or ("*",) for path in folder.rglob(pattern)}
@@ -340,7 +344,7 @@ def task_answers(kind: str, folder: Path) -> Answer:
         "predictions": rows,
         "probabilities": flat([np.array(sure)]),
         "scores": run("task", "evaluate", kind, "--test", commands.data_of(kind, "test"), *given),
-        "progress": {k: v for k, v in progress.items() if k not in ("seconds", "sha256")},
+        "progress": {k: v for k, v in progress.items() if k not in NEWER},
         "best": (folder / "best").read_text(encoding="utf-8"),
         "names": [names, log_names],
         "weights": weights,

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from elmore.checkpoint import sources
 from elmore.cli.main import main
 from elmore.demo.accuracy import chance
 from elmore.demo.ambiguous_words import read_uses
+from elmore.published import catalog
 
 
 @pytest.fixture
 def shipped(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation whose only model is small-en."""
-    monkeypatch.setattr(sources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(catalog, "files", lambda _: tmp_path)
     shutil.copytree(tiny_model, tmp_path / "pretrained" / "small-en")
     return tmp_path / "pretrained"
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_shown_is_said_in_one_line(
     arguments: list[str],
     said: str,
 ):
-    monkeypatch.setattr(sources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(catalog, "files", lambda _: tmp_path)
     assert main(["demo", *arguments]) == 2
     err = capsys.readouterr().err
     assert said in err

@@ -60,7 +60,7 @@ def test_a_mistake_names_the_help_of_its_command(
     ("arguments", "said"),
     [
         (["embed", "absent.txt", "x.hdf5"], "absent.txt: no such file"),
-        (["embed", "-", "x.hdf5", "--model", "smal-en"], "Did you mean small-en?"),
+        (["embed", "-", "x.hdf5", "--model", "smal-en"], "Did you mean small-en"),
         (["pretrain", "absent.txt", "--output", "run"], "absent.txt: no such file"),
         (["index", "absent.txt", "--output", "i"], "absent.txt: no such file"),
         (["convert", "absent", "there"], "No model 'absent'"),

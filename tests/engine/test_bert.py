@@ -115,7 +115,8 @@ def test_float32_products(name: str, inputs: int, outputs: int, activation: Any)
     torch.manual_seed(0)
     linear, x = nn.Linear(inputs, outputs).requires_grad_(False), 3 * torch.randn(23, inputs)
     product = NativeProduct(linear, KERNELS[name], int8=False, activation=activation)
-    torch.testing.assert_close(product(x), activated(linear(x), activation), rtol=1e-6, atol=3e-6)
+    exact = activated(linear.double()(x.double()), activation)
+    torch.testing.assert_close(product(x).double(), exact, rtol=2e-6, atol=5e-6)
     for n in (0, 1, 5, 22):
         for threads in (1, 2, 9):
             assert torch.equal(product(x[:n], threads), product(x)[:n])
@@ -198,7 +199,7 @@ def test_int8_is_the_same_on_every_machine_but_for_rounding():
     first, *others = (engine(checkpoint, name, "int8").embed(inputs) for name in KERNELS)
     for other in others:
         for ours, theirs in zip(other, first, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=3e-2)
+            assert np.linalg.norm(ours - theirs) < 5e-3 * np.linalg.norm(theirs)
 
 
 def test_bfloat16_stays_close_and_is_another_fingerprint():

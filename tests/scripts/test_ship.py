@@ -18,6 +18,7 @@ from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
 from elmore.pretrain.run import pretrain
+from elmore.published import catalog
 from tests.pretrain.tiny_runs import corpus, sentences
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "ship.py"
@@ -78,7 +79,7 @@ def test_a_run_becomes_a_name_with_the_same_vectors(
     for file in ("model.safetensors", "heads/softmax.safetensors"):
         assert {t.dtype for t in load_file(target / file).values()} == {torch.float16}
     assert (target / "LICENSE").read_text() == "Do as you like."
-    monkeypatch.setattr(sources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(catalog, "files", lambda _: tmp_path)
     (a,), (b,) = (Embedder.load(x).embed([["w1", "w2", "w3"]]) for x in (run, "tiny-xx"))
     np.testing.assert_allclose(a.layers, b.layers, atol=5e-3)
     assert not np.array_equal(a.layers, b.layers)

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +33,7 @@ from elmore.checkpoint.companions import (
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
-from elmore.checkpoint.names import PART_MARK, check_name, exists, is_remote, shipped_names
+from elmore.checkpoint.names import PART_MARK, check_name, exists, is_remote
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
@@ -42,6 +41,7 @@ from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.bert import Bert
 from elmore.models.causal import Causal
+from elmore.published.catalog import shipped
 from elmore.published.download import find_files
 from elmore.published.hub import HUB, hub_folder
 from elmore.small_files import read_small
@@ -76,8 +76,9 @@ def find_source(
     cache is downloaded, if that is allowed."""
     check_name(source)
     path = Path(source)
-    if str(source) in shipped_names():
-        return Source("native", Path(str(files("elmore") / "pretrained" / str(source))))
+    for folder in shipped():
+        if folder.name == str(source):
+            return Source("native", folder)
     if exists(index := Path(f"{path}.index")) and not exists(path):
         path = index  # TensorFlow's checkpoints are named without an ending
     if not exists(path) and is_remote(str(source)):

@@ -89,7 +89,8 @@ def embed(
     from elmore.dump.config import DumpConfig, check_target, format_of
     from elmore.dump.dump import dump
     from elmore.dump.resumable import started_with
-    from elmore.embedder import BATCH_WORDS, Embedder
+    from elmore.embedder import Embedder
+    from elmore.text.batching import BATCH_WORDS
 
     before = started_with(output) if resume else None
     asked = ("auto" if tokenize else "sentence") if before is None else before.lines

@@ -90,10 +90,6 @@ def serve(
 ) -> None:
     """Answer over HTTP until Ctrl-C; the page is at /, the API description at /openapi.json."""
     _check_installed()
-    check_files(model=model)
-    from elmore.embedder import Embedder
-    from elmore.search.index import Index
-    from elmore.serve.app import create_app
     from elmore.serve.config import ServeConfig
 
     limits = {
@@ -111,6 +107,11 @@ def serve(
     config = ServeConfig.model_validate(given)
     _share_memory()
     with _bound(host, port) as listener:  # before the model, which may take a while to load
+        check_files(model=model)
+        from elmore.embedder import Embedder
+        from elmore.search.index import Index
+        from elmore.serve.app import create_app
+
         embedder = Embedder.load(
             model,
             options=options,

@@ -11,11 +11,11 @@ from typing import Literal
 from pydantic import model_validator
 
 from elmore.config import Frozen
-from elmore.embedder import BATCH_WORDS
 from elmore.embedding import is_layer_choice
 from elmore.errors import ConfigError, InputError
 from elmore.files.lock import Lock
 from elmore.files.sentence_files import Lines
+from elmore.text.batching import BATCH_WORDS
 
 Format = Literal["hdf5", "npz", "jsonl"]
 

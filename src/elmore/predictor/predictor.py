@@ -12,7 +12,7 @@ from torch import Tensor
 from elmore.checkpoint.bert_config import word_options
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
-from elmore.embedder import BATCH_WORDS, Embedder, find_device
+from elmore.embedder import Embedder, find_device
 from elmore.embedding import Sentence
 from elmore.engine.runner import exactly
 from elmore.errors import ConfigError, FormatError, InputError
@@ -21,7 +21,7 @@ from elmore.models.bilm import BiLM
 from elmore.predictor.both_directions import BothDirections
 from elmore.predictor.masked import Masked
 from elmore.predictor.place import Place, PlacePredictor, Substitute, read_place
-from elmore.text.batching import batches_by_length
+from elmore.text.batching import BATCH_WORDS, batches_by_length
 
 _SCORES = 1 << 24
 """Numbers, places × words, computed together: 128 MB at most for each of a few tables."""

@@ -5,8 +5,8 @@ import re
 from pydantic import SecretStr, model_validator
 
 from elmore.config import Frozen
-from elmore.embedder import BATCH_WORDS
 from elmore.errors import ConfigError
+from elmore.text.batching import BATCH_WORDS
 
 _HOST_NAME = re.compile(r"[^\s:/@\[\]]+|[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*", re.IGNORECASE)
 

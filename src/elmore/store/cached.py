@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from elmore.embedder import BATCH_WORDS, Embedder, Streams, words_alone
+from elmore.embedder import Embedder, Streams, words_alone
 from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors
 from elmore.errors import ConfigError
 from elmore.files.atomic import ReadOnlyError
@@ -14,6 +14,7 @@ from elmore.files.lock import BusyError
 from elmore.store.keep import keep_of
 from elmore.store.store import Store
 from elmore.store.words import PackedSentence, pack
+from elmore.text.batching import BATCH_WORDS
 
 _WINDOW_WORDS = 8 * BATCH_WORDS
 

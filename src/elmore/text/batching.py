@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
+BATCH_WORDS = 4096
+"""Words computed together, marks included. More takes more memory and is hardly faster."""
 
 
 def batches_by_length(lengths: Sequence[int], max_words: int) -> Iterator[list[int]]:

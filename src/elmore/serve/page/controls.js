@@ -6,8 +6,10 @@ import { say } from "./language.js";
 
 const PAUSE = 150; // milliseconds a slider rests before we ask the server
 
-export const layerName = (layer) =>
-  typeof layer === "string" ? say[layer] : say.layerNumber(layer);
+export function layerName(layer) {
+  if (layer === "meaning") return say.meaning;
+  return layer === "mix" ? say.mix : say.layerNumber(layer);
+}
 
 /** One choice of several; `options` are [value, label, hint]. */
 function showChoice(fieldset, options, chosen, choose) {

@@ -22,16 +22,15 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        return 100 * self.correct / max(self.found, 1)
+        return 100 * (self.correct / max(self.found, 1))
 
     @property
     def recall(self) -> float:
-        return 100 * self.correct / max(self.expected, 1)
+        return 100 * (self.correct / max(self.expected, 1))
 
     @property
     def f1(self) -> float:
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        return 100 * (2 * self.correct / max(self.found + self.expected, 1))
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
