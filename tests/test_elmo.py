@@ -17,6 +17,7 @@ from elmore.elmo import Elmo
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
 from elmore.models.bilm import BiLM
+from tests.lens.lensed import with_lens
 from tests.oracle.scalar_mix import scalar_mix
 from tests.tiny_models import SENTENCES, Tiny, make
 
@@ -166,6 +167,15 @@ def test_the_penalty_is_the_sum_over_the_mixes(checkpoint: Checkpoint):
     elmo.penalty().backward()
     assert elmo.mixes[0].scalars.grad.tolist() == pytest.approx([0.2, 0.4, -0.2])
     assert Elmo(checkpoint).penalty().item() == 0
+
+
+def test_a_lens_of_other_weights_is_not_saved_with_it(tiny: Tiny, tmp_path: Path):
+    elmo = Elmo.load(with_lens(tiny.weights, tmp_path / "with"), fine_tune=True)
+    with torch.no_grad():
+        for parameter in elmo.model.parameters():
+            parameter.mul_(1.5)
+    elmo.save(tmp_path / "tuned")
+    assert Embedder.load(tmp_path / "tuned").lens is None
 
 
 def test_its_state_is_saved_and_loaded(checkpoint: Checkpoint):

@@ -37,8 +37,8 @@ class TrainableLayers(nn.Module):
         # A copy: training this one must not change what an Embedder was given.
         self.model: LayerModel = copy.deepcopy(checkpoint.model).requires_grad_(fine_tune)
         self.reader = checkpoint.need_reader()
-        # Without its heads, which no longer fit once the model is fine-tuned.
-        self.checkpoint = replace(checkpoint, model=self.model, heads={})
+        # Without its heads and lens, which no longer fit once the model is fine-tuned.
+        self.checkpoint = replace(checkpoint, model=self.model, heads={}, lens=None)
         self._made: tuple[tuple[tuple[int, int], ...], Runner] | None = None
         self.register_load_state_dict_pre_hook(_rename_model)  # type: ignore[no-untyped-call]
 

@@ -95,7 +95,7 @@ class Streams(ABC):
         batch_words: int = BATCH_WORDS,
     ) -> Vectors:
         """One vector per sentence, the mean of its words', (B, D); zero if it has no words.
-        `layers` is average, top, a layer's number or mix:0.2,0.5,0.3."""
+        `layers` is average, top, meaning, a layer's number or mix:0.2,0.5,0.3."""
         means = [_mean(e, layers) for e in self.stream(sentences, batch_words=batch_words)]
         return np.stack(means) if means else np.zeros((0, 0), np.float32)
 
@@ -201,9 +201,10 @@ class Embedder(Streams):
 
     def to(self, device: str) -> "Embedder":
         """Move the model to another device, and return it."""
-        self.device = find_device(device)
-        self.precision = check_precision(self.precision, self.model, self.device)
-        self.model.to(self.device)
+        there = find_device(device)
+        self.precision = check_precision(self.precision, self.model, there)
+        self.device = there
+        self.model.to(there)
         self.__dict__.pop("runner", None)
         return self
 
@@ -278,11 +279,12 @@ class Embedder(Streams):
 
 
 def _mean(embedding: Embedding, layers: LayersAsked) -> Vectors:
-    chosen = layer_choice(layers, len(embedding.layers)).select(embedding.layers)  # (K, n, D)
+    choice = layer_choice(layers, len(embedding.layers), lens=embedding.lens)
+    chosen = choice.select(embedding.layers, embedding.lens)  # (K, n, D)
     if len(chosen) != 1:
         raise ConfigError(
             f"layers is {layers!r}, which is {len(chosen)} vectors per word; one vector per "
-            "sentence takes average, top, one number or a mix."
+            "sentence takes average, top, meaning, one number or a mix."
         )
     mean = chosen[0].mean(axis=0) if len(embedding) else np.zeros(chosen.shape[2])
     return np.asarray(mean, np.float32)

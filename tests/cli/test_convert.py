@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmore.cli.main import main
+from tests.lens.lensed import with_lens
 
 
 def test_a_model_converts_to_hdf5_and_back(
@@ -28,6 +29,17 @@ def test_options_may_lie_elsewhere(tiny_model: Path, tmp_path: Path):
     arguments = ["convert", str(tmp_path / "w.hdf5"), str(tmp_path / "back")]
     assert main(arguments) == 2
     assert main([*arguments, "--options", str(tmp_path / "elsewhere.txt")]) == 0
+
+
+@pytest.mark.parametrize("ending", ["hdf5", "h5"])
+def test_what_hdf5_has_no_place_for_is_told(
+    ending: str, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model = with_lens(tiny_model, tmp_path / "with")
+    assert main(["convert", str(model), str(tmp_path / f"w.{ending}")]) == 0
+    assert "written without the lens for meaning" in capsys.readouterr().err
+    assert main(["convert", str(model), str(tmp_path / "w.zip")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("target", ["", "no/folder", "no/w.hdf5"])

@@ -7,9 +7,11 @@ from rich.cells import cell_len
 
 from elmore.cli.concordance import line
 from elmore.cli.main import main
+from elmore.embedder import Embedder
 from elmore.search import build as building
 from elmore.search.index import Index
 from elmore.search.index_writer import IndexWriter
+from elmore.search.manifest import ModelSource
 from elmore.uses.use import Use
 from tests.search.corpora import corpus
 from tests.tiny_models import Tiny
@@ -99,6 +101,21 @@ def test_neighbors_loads_the_model_as_the_index_was_built_with_it(
     weights.rename(tmp_path / "moved.hdf5")
     assert "w.hdf5" in refused(capsys, *ask)
     assert run(*ask, "--model", tmp_path / "moved.hdf5") == 0
+
+
+def test_neighbors_downloads_nothing_because_an_index_says_so(
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("ELMORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ELMORE_MIRROR", "http://localhost:9")  # nobody answers
+    embedder = Embedder.load(tiny_model, device="cpu")
+    source = ModelSource(name="elmo-small")
+    Index.build([["the", "bank"]], embedder, tmp_path / "i", source=source)
+    line = refused(capsys, "neighbors", tmp_path / "i", "the bank", "--word", "bank")
+    assert "run `elmore download elmo-small` first" in line
 
 
 def test_neighbors_in_chinese_and_across_all_words(

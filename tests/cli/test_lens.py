@@ -11,6 +11,7 @@ import pytest
 from elmore.checkpoint.lens import FILE
 from elmore.cli.main import main
 from elmore.embedder import Embedder
+from elmore.errors import ConfigError
 from elmore.search.index import Index
 from elmore.store.store import Store
 from tests.lens.lensed import with_lens
@@ -120,6 +121,11 @@ def test_an_index_has_it_by_default(model: Path, text: Path, tmp_path: Path):
     assert found.searchable == ("meaning",)
     assert found.default_layer == "meaning"
     assert found.layers == ()
+    embedder = Embedder.load(model, device="cpu")
+    layers = embedder.embed([CORPUS[3]])[0].layers[:, 0]
+    with pytest.raises(ConfigError, match="opened without its model"):
+        found.neighbors_of(layers)
+    assert Index.open(target, embedder).neighbors_of(layers, k=1)
 
 
 def test_an_index_of_everything_has_the_layers_and_the_lens(

@@ -67,6 +67,8 @@ def test_a_mistake_names_the_help_of_its_command(
         (["evaluate", "absent", "-"], "No model 'absent'"),
         (["store", "fill", "absent.txt", "s.store"], "absent.txt: no such file"),
         (["serve", "--model", "absent"], "No model 'absent'"),
+        (["lens", "absent", "absent.txt", "--output", "there"], "absent.txt: no such file"),
+        (["export", "absent", "-", "x.txt", "--static"], "No model 'absent'"),
     ],
 )
 def test_missing_files_are_told_before_torch_is_imported(
@@ -94,6 +96,8 @@ def test_missing_files_are_told_before_torch_is_imported(
         ["index", "empty.txt", "--output", "i"],
         ["pretrain", "empty.txt", "--output", "run"],
         ["evaluate", "small-en", "empty.txt"],
+        ["lens", "small-en", "empty.txt", "--output", "there"],
+        ["export", "small-en", "empty.txt", "x.txt", "--static"],
     ],
 )
 def test_an_empty_file_is_refused_in_the_same_words(
@@ -137,6 +141,12 @@ def test_without_a_model_the_included_one_is_used_and_it_is_said(
 def test_the_language_is_read_off_the_letters(tmp_path: Path, text: str, language: str | None):
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     assert language_of([tmp_path / "text.txt"]) == language
+
+
+def test_of_a_long_line_only_the_beginning_is_looked_at(tmp_path: Path):
+    path = tmp_path / "text.txt"
+    path.write_text("word " * 30_000 + "我们坐在河边" * 100_000 + "\n", encoding="utf-8")
+    assert language_of([path]) == "en"
 
 
 def test_a_text_that_no_included_model_reads_needs_a_name(

@@ -20,6 +20,7 @@ from elmore.lens.run import learn_lens
 from elmore.train.loop import Progress
 from tests.lens.texts import tiny_config, write_corpus
 from tests.tiny_bert import tiny_bert
+from tests.tiny_causal import tiny_causal
 from tests.tiny_models import Tiny
 
 
@@ -136,6 +137,39 @@ def test_a_bert_gets_one_beside_its_weights(corpus: Path, tmp_path: Path):
     copy = load(tmp_path / "copy")
     assert copy.lens is not None
     assert copy.lens.digest == embedder.lens.digest
+
+
+def test_a_causal_model_gets_one(corpus: Path, tmp_path: Path):
+    save(tiny_causal(), tmp_path / "causal")
+    learn_lens(tmp_path / "causal", [corpus], tmp_path / "with", tiny_config())
+    embedder = Embedder.load(tmp_path / "with", device="cpu")
+    assert embedder.lens is not None
+    (found,) = embedder.embed([["the", "bank"]])
+    assert found.meaning.shape == found.top.shape
+    learn_lens(tmp_path / "causal", [corpus], config=tiny_config())
+    copy = load(tmp_path / "causal").lens
+    assert copy is not None
+    assert copy.digest == embedder.lens.digest
+
+
+def test_a_place_that_cannot_be_is_told_before_anything_is_learned(
+    model: Path, corpus: Path, tmp_path: Path
+):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="there exists already"):
+        learn_lens(model, [corpus], tmp_path / "there", tiny_config())
+    with pytest.raises(ConfigError, match="HDF5 has no place for a lens"):
+        learn_lens(model, [corpus], tmp_path / "model.h5", tiny_config())
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_published_name_without_a_place_is_not_downloaded(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ELMORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ELMORE_MIRROR", "http://localhost:9")  # nobody answers
+    with pytest.raises(ConfigError, match=r"elmo-small: only a folder .* --output"):
+        learn_lens("elmo-small", [corpus], config=tiny_config())
 
 
 def test_what_stands_in_the_way_is_one_line(model: Path, corpus: Path, tmp_path: Path):

@@ -1,5 +1,6 @@
 """A causal language model in elmore's own folder: config.json, model.safetensors, the files of its
-pieces, and heads/softmax.safetensors. A tied softmax has only its biases there.
+pieces, heads/softmax.safetensors, and a lens if it has one. A tied softmax has only its biases
+there.
 """
 
 from pathlib import Path
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from elmore.checkpoint.bilm import SOFTMAX, build_softmax
 from elmore.checkpoint.checkpoint import Checkpoint, build_model, check_tensors
+from elmore.checkpoint.lens import write_lens
 from elmore.checkpoint.loose_json import read_json
 from elmore.checkpoint.native import CONFIG, HEADS, MODEL, VERSION, read_tensors, save_tensors
 from elmore.config import Frozen, load_json
@@ -98,6 +100,8 @@ def write_causal_files(checkpoint: Checkpoint, folder: Path) -> None:
         kept = {name: t for name, t in named.items() if name == "bias" or not model.config.tied}
         (folder / HEADS).mkdir()
         save_tensors(kept, folder / HEADS / f"{SOFTMAX}.safetensors")
+    if checkpoint.lens is not None:
+        write_lens(checkpoint.lens, folder)
     for name, content in checkpoint.need_reader().files().items():
         (folder / name).write_bytes(content)
 

@@ -51,7 +51,7 @@ Format = Literal[
     "native", "causal", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"
 ]
 
-WITH_LENS: tuple[Format, ...] = ("native", "bert")
+WITH_LENS: tuple[Format, ...] = ("native", "causal", "bert")
 """Folders that can have one beside the weights; any model can be converted to one of these."""
 
 

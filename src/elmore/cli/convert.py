@@ -26,6 +26,7 @@ def convert(
     check_files(model=source)
     from elmore.checkpoint.bert_config import word_options
     from elmore.checkpoint.bilm import softmax_of
+    from elmore.checkpoint.companions import HDF5_ENDINGS
     from elmore.checkpoint.sources import load, save
 
     words = word_options(lowercase, pieces)
@@ -33,9 +34,14 @@ def convert(
     written = save(checkpoint, target)
     for path in written:
         print(path)
-    lost = not any("softmax" in path.name for path in written) and target.suffix == ".hdf5"
-    if softmax_of(checkpoint) is not None and lost:
-        print(
-            f"{target}: written without the softmax; this format has no adaptive softmax.",
-            file=sys.stderr,
-        )
+    if target.suffix not in HDF5_ENDINGS:
+        return
+    lost = []
+    if softmax_of(checkpoint) is not None and not any("softmax" in path.name for path in written):
+        lost.append("the softmax; this format has no adaptive softmax")
+    if checkpoint.lens is not None:
+        lost.append("the lens for meaning; this format has no place for it")
+    if checkpoint.mixes:
+        lost.append("the learned mixes; this format has no place for them")
+    for what in lost:
+        print(f"{target}: written without {what}.", file=sys.stderr)

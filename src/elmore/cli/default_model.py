@@ -1,15 +1,15 @@
 """The model where none is named: the included one for the language of the text, and it is said."""
 
 import sys
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from elmore.checkpoint.names import shipped_names
 from elmore.errors import InputError
 from elmore.files.text_file import STDIN, read_lines
 
-_LINES = 200  # looked at
+_LINES, _CHARACTERS = 200, 100_000  # of each file that are looked at
 _LANGUAGES = {"en": "English", "zh": "Chinese"}
 
 
@@ -38,8 +38,7 @@ def language_of(paths: Sequence[Path]) -> str | None:
         character
         for path in paths
         if str(path) != STDIN and Path(path).is_file()
-        for line in islice(read_lines(path, errors="replace"), _LINES)
-        for character in line
+        for character in islice(chain.from_iterable(_first_lines(path)), _CHARACTERS)
         if character.isalpha()
     ]
     if not letters:
@@ -50,3 +49,7 @@ def language_of(paths: Sequence[Path]) -> str | None:
     if latin >= len(letters) / 2:
         return "en"
     return "zh" if chinese > len(letters) / 4 and not kana > len(letters) / 20 else None
+
+
+def _first_lines(path: Path) -> Iterator[str]:
+    return islice(read_lines(path, errors="replace"), _LINES)

@@ -11,7 +11,6 @@ import typer
 
 from elmore import __version__
 from elmore.cli.options import Lowercase, OptionsFile, Pieces
-from elmore.text.dictionary_reader import CHARACTER_MARKS
 
 if TYPE_CHECKING:
     from elmore.checkpoint.bert_config import WordOptions
@@ -217,6 +216,8 @@ def _mix(mix: "LearnedMix") -> str:
 
 
 def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
+    from elmore.text.dictionary_reader import CHARACTER_MARKS
+
     match words.kind:
         case "words":
             return f"words, a table of {words.n_words:,}"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -44,6 +45,7 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write a vector for every distinct word of a text, most frequent first."""
+    check_files(model=source, text=text)
     from elmore.cli.progress import counting_bar
     from elmore.dump.static import distinct_words, write_static
     from elmore.embedder import Embedder

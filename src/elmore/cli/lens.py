@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmore.cli.early import check_files
 from elmore.cli.options import (
     AsIs,
     BadBytes,
@@ -50,6 +51,7 @@ def lens(
     quiet: Quiet = False,
 ) -> None:
     """Learn a map of a model's layers for comparing meanings. If stopped, run it again."""
+    check_files(model=source, corpus=corpus)
     from elmore.checkpoint.bert_config import word_options
     from elmore.config import override
     from elmore.lens.config import LensConfig

@@ -34,7 +34,7 @@ def _included() -> list[dict[str, Any]]:
         {
             "name": folder.name,
             "about": "included in elmore",
-            "bytes": sum(path.stat().st_size for path in folder.iterdir()),
+            "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
             "complete": True,
         }
         for folder in shipped()

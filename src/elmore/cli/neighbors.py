@@ -50,6 +50,7 @@ def neighbors(
         precision=source.precision,
         pieces=source.pieces,
         lowercase=source.lowercase,
+        download=model is not None,  # not because an index says so
     )
     index = Index.open(folder, embedder)
     near = index.neighbors(found, found.index(word), k, layer=chosen, same_word=not all_words)

@@ -31,7 +31,7 @@ class ElmoreWords(InputModule):  # type: ignore[misc]
         super().__init__()
         self.embedder = Embedder.load(model) if isinstance(model, str) else model
         self.layers = layers
-        self._choice = layer_choice(layers, self.embedder.n_layers)
+        self._choice = layer_choice(layers, self.embedder.n_layers, lens=self.embedder.lens)
 
     def get_embedding_dimension(self) -> int:
         return int(np.prod(self._choice.shape(self.embedder.dim)))
@@ -50,7 +50,8 @@ class ElmoreWords(InputModule):  # type: ignore[misc]
         mask = features["attention_mask"]
         vectors = torch.zeros(*mask.shape, self.get_embedding_dimension())  # (B, T, K·D)
         for i, found in enumerate(self.embedder.embed(features[_WORDS])):
-            kept = torch.from_numpy(np.ascontiguousarray(self._choice.select(found.layers)))
+            chosen = self._choice.select(found.layers, found.lens)  # (K, n, D)
+            kept = torch.from_numpy(np.ascontiguousarray(chosen))
             vectors[i, : len(found)] = kept.transpose(0, 1).flatten(1)
         return {**features, "token_embeddings": vectors.to(mask.device)}
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from elmore.embedder import LayerSource
+from elmore.embedder import LayerSource, lens_of
 from elmore.embedding import Vectors, layer_choice
 from elmore.integrations.text_vectors import (
     Pooling,
@@ -34,8 +34,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         precision: str = "float32",
     ):
-        """`layers`: all (side by side), top, average, or numbers such as 0,2. `store` is a folder
-        that keeps the vectors of all layers, so that each text is computed once."""
+        """`layers`: all (side by side), top, average, meaning, or numbers such as 0,2. `store` is a
+        folder that keeps the vectors of all layers, so that each text is computed once."""
         self.model = model
         self.pooling = pooling
         self.layers = layers
@@ -48,8 +48,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _texts(X)
         check_pooling(self.pooling)
         source = self._source()
-        shape = layer_choice(self.layers, source.n_layers).shape(source.dim)
-        self.n_columns_ = int(np.prod(shape))
+        choice = layer_choice(self.layers, source.n_layers, lens=lens_of(source))
+        self.n_columns_ = int(np.prod(choice.shape(source.dim)))
         return self
 
     def transform(self, X: Any) -> Vectors:

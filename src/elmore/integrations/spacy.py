@@ -33,7 +33,7 @@ class ElmoreComponent:
 
     def _load(self, model: str) -> None:
         self.embedder = Embedder.load(model, device=self.device)
-        self._choice = layer_choice(self.layers, self.embedder.n_layers)
+        self._choice = layer_choice(self.layers, self.embedder.n_layers, lens=self.embedder.lens)
 
     def __call__(self, doc: Doc) -> Doc:
         (done,) = self.pipe([doc])
@@ -53,7 +53,8 @@ class ElmoreComponent:
         n_columns = int(np.prod(self._choice.shape(self.embedder.dim)))
         tensor = np.zeros((len(doc), n_columns), np.float32)  # spaces stay zero
         for part in _sentences(doc):
-            kept = self._choice.select(next(found).layers)  # (K, n, D)
+            embedding = next(found)
+            kept = self._choice.select(embedding.layers, embedding.lens)  # (K, n, D)
             rows = [token.i for token in part]
             tensor[rows] = kept.transpose(1, 0, 2).reshape(len(rows), -1)
         doc.tensor = tensor  # (n, K·D)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from elmore.embedder import Embedder, LayerSource
+from elmore.embedder import Embedder, LayerSource, lens_of
 from elmore.embedding import Sentence, Vectors, layer_choice, read_sentence
 from elmore.errors import ConfigError, InputError
 from elmore.store.cached import CachedEmbedder
@@ -43,7 +43,7 @@ def text_vectors(
     """(n, K·D): the chosen layers side by side. A text is a string, which is split into sentences
     and words, or a list of words. One without words is a vector of zeros."""
     check_pooling(pooling)
-    choice = layer_choice(layers, source.n_layers)
+    choice = layer_choice(layers, source.n_layers, lens=lens_of(source))
     split = [_sentences(text, i) for i, text in enumerate(texts)]
     parts = ((i, part) for i, text in enumerate(split) for part in text)
     pooled: list[list[Vectors]] = [[] for _ in split]
@@ -51,7 +51,7 @@ def text_vectors(
     for (i, part), found in source.stream(parts, key=lambda item: item[1]):
         if not part or (pooling == "first" and pooled[i]):
             continue
-        kept = choice.select(found.layers)  # (K, n words, D)
+        kept = choice.select(found.layers, found.lens)  # (K, n words, D)
         pooled[i].append(_pool(kept, pooling).reshape(-1))
         weights[i].append(len(part))
     n_columns = int(np.prod(choice.shape(source.dim)))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
+from elmore.checkpoint.companions import HDF5_ENDINGS
 from elmore.checkpoint.lens import FILE, write_lens
-from elmore.checkpoint.names import shipped_names
+from elmore.checkpoint.names import exists, is_remote, shipped_names
 from elmore.checkpoint.sources import WITH_LENS, find_source, load, save
 from elmore.config import load_json
 from elmore.embedder import Embedder
@@ -57,7 +58,7 @@ def learn_lens(
     lens are written to this new folder. The same call continues a stopped run."""
     config = config or LensConfig()
     files = find_files(list(corpus))
-    target = _in_place(source) if output is None else Path(output)
+    target = _in_place(source) if output is None else _new_place(Path(output))
     folder = target.with_name(f"{target.name}.partial")
     checkpoint = load(source, options=options, words=word_options)
     embedder = Embedder(checkpoint, device="cpu")
@@ -101,10 +102,11 @@ def learn_lens(
 
 def _in_place(source: str | Path) -> Path:
     """The file of the lens in the model's own folder, or an error that asks for `output`."""
-    found = find_source(source)
     if str(source) in shipped_names():
         raise ConfigError(f"{source} is part of elmore; write it and its lens elsewhere: --output.")
-    if found.format not in WITH_LENS or found.path != Path(source):
+    here = exists(Path(source)) or not is_remote(str(source))  # otherwise it would be downloaded
+    found = find_source(source) if here else None
+    if found is None or found.format not in WITH_LENS or found.path != Path(source):
         raise ConfigError(
             f"{source}: only a folder of elmore's own or of Hugging Face's BERT can get a lens in "
             "its place; write the model and its lens to a new folder: --output."
@@ -113,6 +115,15 @@ def _in_place(source: str | Path) -> Path:
     if target.exists():
         raise InputError(f"{target} exists already; remove it to learn another lens.")
     return target
+
+
+def _new_place(output: Path) -> Path:
+    """Where the model and its lens can be written, or an error before minutes are spent."""
+    if output.exists():
+        raise InputError(f"{output} exists already; remove it or choose another name.")
+    if output.suffix in HDF5_ENDINGS:
+        raise ConfigError(f"{output}: HDF5 has no place for a lens; expected a new folder.")
+    return output
 
 
 def _numbers(asked: str, n_layers: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from elmore.embedder import LayerSource, lens_of
-from elmore.embedding import Sentence, Vectors
+from elmore.embedding import Meaning, Sentence, Vectors
 from elmore.errors import ConfigError, InputError
 from elmore.models.static import StaticVectors
 from elmore.search import build
@@ -164,7 +164,8 @@ class Index:
     ) -> Neighbors:
         """The same for the layers of a word, (L, D), from the model. With `word`, only among its
         uses; sentences in `without` are skipped."""
-        lens = lens_of(self.embedder)
+        with_lens = isinstance(self.manifest.keep, Meaning)
+        lens = lens_of(self._model(None)) if with_lens else None
         found = self._snapshot.neighbors(vectors, word, k, layer, distinct, without, lens)
         return Neighbors(found)
 
