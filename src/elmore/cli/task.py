@@ -178,7 +178,7 @@ def predict(
     pairs = zip(corpus.examples, predictions, strict=True)
     rows = [found.task.shown(*pair) for pair in pairs]
     if picture is not None:
-        _draw(rows[0], picture)
+        _draw(next(row for row in rows if "attention" in row), picture)  # not of a blank line
     lines = (_line(row, text) for row in rows)
     if output is None or str(output) == STDOUT:
         for line in lines:
