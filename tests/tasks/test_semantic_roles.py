@@ -201,7 +201,7 @@ def test_a_model_is_saved_and_loaded(tmp_path: Path):
 def test_a_fine_tuned_bert_is_refused():
     config = find_task("srl")
     bert = config.encoder.model_copy(update={"source": "bert:x+tune"})
-    with pytest.raises(ConfigError, match="roles have no linear head"):
+    with pytest.raises(ConfigError, match="srl has no linear head"):
         task_of(config.model_copy(update={"encoder": bert}))
 
 
