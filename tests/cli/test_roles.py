@@ -38,6 +38,10 @@ def test_trained_scored_and_used(
     assert (tmp_path / "a.html").read_text().count("<section>") == 2
     assert main(["task", "predict", "ner", *new]) == 2
     assert "is a model for srl, not for ner" in capsys.readouterr().err
+    for option in (["--n-best", "2"], ["--text"], ["--picture", str(tmp_path / "a.svg")]):
+        assert main(["task", "predict", "srl", *new, *option]) == 2
+        told = f"elmore: {option[0]} is for translate and summarize; leave it out.\n"
+        assert capsys.readouterr() == ("", told)
 
 
 def test_every_encoder_is_compared(
@@ -70,3 +74,7 @@ def test_bad_files_are_one_line(files: list[str], capsys: pytest.CaptureFixture[
     err = capsys.readouterr().err
     assert "dev.jsonl, line 1: predicate 4, counted from 0, in a sentence of 1 words" in err
     assert err.count("\n") == 1
+    path.write_text('{"words": ["Oh", "!"], "props": []}\n')
+    alone = ["--train", str(path), "--dev", str(path), "--output", str(path.parent / "m")]
+    assert main(["task", "train", "srl", *alone]) == 2
+    assert "dev.jsonl: no sentence has a predicate" in capsys.readouterr().err

@@ -167,7 +167,13 @@ def test_the_commands(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     for weights in rows[0]["attention"]:
         assert len(weights) == len(rows[0]["source_pieces"])
         assert sum(weights) == pytest.approx(1, abs=0.01)
+    (tmp_path / "in.txt").write_text("\nEin hund.\n")
+    assert main([*predict, "--quiet", "--picture", str(tmp_path / "looked.svg")]) == 0
+    capsys.readouterr()
+    assert "▁E" in (tmp_path / "looked.svg").read_text()  # of the first text that is not blank
     evaluate = ["task", "evaluate", "translate", "--model", model, "--test", files[2]]
+    assert main([*evaluate, "--set", "task.longest_source=2"]) == 0
+    assert "sources are longer than 2 pieces and are cut" in capsys.readouterr().err
     assert main([*evaluate, "--set", "search.beam=3"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("BLEU ")
@@ -193,6 +199,7 @@ def test_a_pretrained_encoder_is_added(folder: Path, tmp_path: Path, tiny_model:
     assert [o.text for o in again.predict(examples)] == [
         o.text for o in fitted.model.predict(examples)
     ]
+    assert [o.text for o in again.predict([Text(()), Text(())])] == ["", ""]  # only blank lines
 
 
 def test_pieces_stand_with_their_tokens(folder: Path):
@@ -251,6 +258,18 @@ def test_scores_by_hand():
     assert part.figures["BLEU"] == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
     with pytest.raises(ConfigError, match="bleu_tokenize"):
         bleu_score(["a"], [["a"]], "klingon", False)
+
+
+def test_rouge_of_other_scripts():
+    """Three of four characters, two of three pairs; rouge-score alone would say 0."""
+    score = rouge_score(["我爱猫"], [["我爱猫咪"]])
+    assert score.figures["ROUGE-1"] == pytest.approx(100 * 2 * 3 / 7)
+    assert score.figures["ROUGE-2"] == pytest.approx(100 * 2 * 2 / 5)
+    assert any("every character of Chinese" in note for note in score.notes)
+    mixed = rouge_score(["cats 和狗"], [["Cat 和狗"]])
+    assert mixed.figures["ROUGE-L"] == pytest.approx(100)  # stems as ever
+    (_, note) = rouge_score(["кот", "a cat"], [["кот"], ["a cat"]]).notes
+    assert note.startswith("1 texts count as 0")
 
 
 # Bad input ----------------------------------------------------------------------------------------

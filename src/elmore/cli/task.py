@@ -38,7 +38,9 @@ TRAINED = {
     "summarize": "Texts and their summaries or titles, the same.",
 }
 
-task = typer.Typer(help="Tagging, sentiment, entailment, questions, senses.", rich_markup_mode=None)
+task = typer.Typer(
+    help="Tagging, roles, coreference, questions, senses, translation.", rich_markup_mode=None
+)
 _evaluate = typer.Typer(help="Scores of a trained model, or of vectors.", rich_markup_mode=None)
 task.add_typer(_evaluate, name="evaluate")
 
@@ -167,6 +169,8 @@ def predict(
 
     found = opened(name, model, encoder, cache)
     drawing = None if html is None else drawing_of(found.task)
+    written = {"--text": text, "--n-best": n_best, "--attention": attention, "--picture": picture}
+    _check_writes(found.task, [option for option, value in written.items() if value])
     asked = [] if n_best is None else [f"n_best={n_best}"]
     found.adjust([*(settings or []), *asked, *(["attention=true"] if attention or picture else [])])
     corpus = found.task.read_plain(input)
@@ -178,7 +182,7 @@ def predict(
     pairs = zip(corpus.examples, predictions, strict=True)
     rows = [found.task.shown(*pair) for pair in pairs]
     if picture is not None:
-        _draw(rows[0], picture)
+        _draw(next(row for row in rows if "attention" in row), picture)  # not of a blank line
     lines = (_line(row, text) for row in rows)
     if output is None or str(output) == STDOUT:
         for line in lines:
@@ -196,14 +200,17 @@ def _draw(row: "dict[str, Any]", picture: Path) -> None:
     write_text(picture, drawn)
 
 
-def _line(row: "dict[str, Any]", text: bool) -> str:
-    if not text:
-        return json.dumps(row, ensure_ascii=False)
+def _check_writes(task: "Task[Any, Any, Any]", options: list[str]) -> None:
+    """Before anything is predicted: some options are for tasks whose answer is text."""
     from elmore.errors import ConfigError
+    from elmore.tasks.generation_config import GenerationConfig
 
-    if "output" not in row:
-        raise ConfigError("--text is for translate and summarize; leave it out.")
-    return str(row["output"])
+    if options and not isinstance(task, GenerationConfig):
+        raise ConfigError(f"{options[0]} is for translate and summarize; leave it out.")
+
+
+def _line(row: "dict[str, Any]", text: bool) -> str:
+    return str(row["output"]) if text else json.dumps(row, ensure_ascii=False)
 
 
 def from_language_models(

@@ -30,7 +30,7 @@ from elmore.text.causal_reader import padded
 from elmore.text.subwords import Subwords, WholeWords, parse_subwords
 from elmore.text.tokenize import words as tokens
 
-_FREE = ("search", "n_best", "attention", "bleu_tokenize", "bleu_lowercase")
+_FREE = ("search", "n_best", "attention", "longest_source", "bleu_tokenize", "bleu_lowercase")
 
 
 class GenerationState(State):
@@ -192,7 +192,7 @@ class GenerationHead(Head[Text, Output]):
         shown = [subwords.piece(i) for i in found.ids]
         for place, i in enumerate(found.ids):
             if i == subwords.vocabulary.unknown:
-                looked = found.attention[place].numpy() * (owners >= 0)  # not at the marks
+                looked = found.attention[place].cpu().numpy() * (owners >= 0)  # not at the marks
                 shown[place] = example.source[max(0, owners[int(looked.argmax())])]
         return " ".join(shown)
 

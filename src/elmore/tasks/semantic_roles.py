@@ -17,6 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.errors import InputError
 from elmore.nn.crf import barrier_of, best_paths
 from elmore.nn.highway_lstm import AlternatingLSTM
 from elmore.nn.rnn import SentenceDropout
@@ -61,7 +62,10 @@ class SemanticRoles(Frozen):
     finder_layers: int = Field(default=2, ge=1, le=100)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[RoleSentence]:
-        return read_roles(path, self.layout, self.predicate)
+        corpus = read_roles(path, self.layout, self.predicate)
+        if training and not any(sentence.propositions for sentence in corpus.examples):
+            raise InputError(f"{path}: no sentence has a predicate; expected some to learn from.")
+        return corpus
 
     def read_plain(self, path: Path) -> Corpus[RoleSentence]:
         """One sentence per line."""

@@ -2,12 +2,16 @@
 ROUGE by rouge-score.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from elmore.errors import ConfigError
 from elmore.tasks.scorers.score import Score
 from elmore.text.subwords import INSTALL
+from elmore.text.tokenize import HAN, HIRAGANA, KATAKANA
+
+_UNSPACED = re.compile(f"([{HAN}{HIRAGANA}{KATAKANA}])")
 
 
 def bleu_score(
@@ -43,10 +47,12 @@ def rouge_score(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
     counts, and its own -2 and -L."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
+        from rouge_score.tokenizers import DefaultTokenizer
     except ImportError:
         raise ConfigError(f"ROUGE needs `rouge-score`, not installed: {INSTALL}.") from None
     names = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
-    scorer = RougeScorer([*names.values()], use_stemmer=True)
+    tokens = _Tokens(DefaultTokenizer(use_stemmer=True))
+    scorer = RougeScorer([*names.values()], tokenizer=tokens)
     sums = dict.fromkeys(names, 0.0)
     for output, own in zip(outputs, references, strict=True):
         found: list[dict[str, Any]] = [scorer.score(reference, output) for reference in own]
@@ -54,7 +60,30 @@ def rouge_score(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
         for name, theirs in names.items():
             sums[name] += best[theirs].fmeasure
     figures = {name: 100 * total / max(1, len(outputs)) for name, total in sums.items()}
-    return Score(figures, ("ROUGE by rouge-score, F, with stems, best reference by ROUGE-1",))
+    notes = ["ROUGE by rouge-score, F, with stems, best reference by ROUGE-1"]
+    if any(_UNSPACED.search(text) for own in references for text in own):
+        notes.append("every character of Chinese or Japanese counts as a word")
+    unread = sum(not any(map(tokens.tokenize, own)) for own in references)
+    if unread:
+        notes.append(f"{unread:,} texts count as 0: rouge-score reads a-z and 0-9 alone")
+    return Score(figures, tuple(notes))
+
+
+class _Tokens:
+    """The words of rouge-score, which are of a-z and 0-9 alone; and of scripts without spaces,
+    which it leaves out, every character."""
+
+    def __init__(self, own: Any):
+        self.own = own
+
+    def tokenize(self, text: str) -> list[str]:
+        """Of text without such a script: exactly rouge-score's words."""
+        between = _UNSPACED.split(text)  # and at odd places the characters themselves
+        return [
+            token
+            for i, part in enumerate(between)
+            for token in ([part] if i % 2 else self.own.tokenize(part))
+        ]
 
 
 def lead(source: Sequence[str], n_words: int) -> str:
