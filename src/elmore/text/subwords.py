@@ -82,7 +82,7 @@ class BytePairs:
         self.ids = {piece: i for i, piece in enumerate(self.vocabulary)}
         if len(self.ids) != len(self.vocabulary):
             raise FormatError("a piece is listed twice; list each once")
-        made = (first + second for first, second in self.merges)
+        made = (piece for a, b in self.merges for piece in (a, b, a + b))
         marks = config.bos_token, config.eos_token
         for piece in (*marks, *byte_characters(), *made):
             if piece not in self.ids:
@@ -229,8 +229,8 @@ def parse_subwords(files: Mapping[str, bytes], where: str = "") -> Subwords:
 def parse_merges(lines: Sequence[str]) -> list[tuple[str, str]]:
     """The lines of merges.txt."""
     found: list[tuple[str, str]] = []
-    for line in lines:
-        if line.startswith("#version"):
+    for n, line in enumerate(lines):
+        if not line or (n == 0 and line.startswith("#version")):
             continue
         if len(pair := line.split(" ")) != 2:
             raise FormatError(f"the merge {line[:40]!r} is not two pieces")
