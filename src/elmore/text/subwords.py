@@ -82,7 +82,7 @@ class BytePairs:
         self.ids = {piece: i for i, piece in enumerate(self.vocabulary)}
         if len(self.ids) != len(self.vocabulary):
             raise FormatError("a piece is listed twice; list each once")
-        made = (piece for a, b in self.merges for piece in (a, b, a + b))
+        made = (piece for a, b in self.merges for piece in (a + b, a, b))
         marks = config.bos_token, config.eos_token
         for piece in (*marks, *byte_characters(), *made):
             if piece not in self.ids:
