@@ -14,6 +14,7 @@ import pytest
 from elmore.checkpoint.sources import save
 from elmore.cli.main import main
 from tests.tiny_bert import tiny_bert
+from tests.tiny_gpt2 import tiny_gpt2
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,13 +41,14 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 DOCUMENTS = [
     "README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/models.md",
-    "docs/sharing.md", "docs/lens.md",
+    "docs/sharing.md", "docs/lens.md", "docs/gpt2.md",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_block_of_a_document_runs_and_prints_what_it_says(document: str, reader: Path):
     save(tiny_bert(max_positions=64), reader / "my-bert")
+    save(tiny_gpt2(), reader / "my-gpt2")
     printed, names = "", {"__name__": "readme"}
     for language, text in blocks(document):
         match language:

@@ -35,6 +35,7 @@ from tests.tasks.tiny_data import write_columns
 from tests.tiny_bert import tiny_bert
 from tests.tiny_causal import TRANSFORMER as ONE_WAY
 from tests.tiny_causal import tiny_causal
+from tests.tiny_gpt2 import tiny_gpt2
 from tests.toy_model import ToyConfig, toy_checkpoint
 
 WORDS = "the river bank lent money we sat on a grassy . one".split()
@@ -109,11 +110,12 @@ KINDS: dict[str, Callable[[], Checkpoint]] = {
     "DistilBERT": _distilbert,
     "causal LSTM": tiny_causal,
     "causal Transformer": _causal_transformer,
+    "GPT-2": tiny_gpt2,
     "toy": toy_checkpoint,
 }
 # PyTorch adds up another number of rows in another order: these kinds are equal up to rounding.
 ROUNDING = {"Transformer biLM": 2e-6, "word table": 2e-6}
-ROUNDING |= {"causal LSTM": 2e-6, "causal Transformer": 2e-6}
+ROUNDING |= {"causal LSTM": 2e-6, "causal Transformer": 2e-6, "GPT-2": 2e-6}
 ROUNDING |= {"BERT": 2e-6, "BERT, means of pieces": 2e-6, "DistilBERT": 2e-6}
 
 

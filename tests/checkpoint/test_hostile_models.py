@@ -35,6 +35,7 @@ from tests.checkpoint.foreign_models import (
     save_tensors,
 )
 from tests.tiny_bert import tiny_bert
+from tests.tiny_gpt2 import tiny_gpt2
 
 MAX_SECONDS, MAX_GROWTH = 3, 512 << 20
 
@@ -127,6 +128,10 @@ MODELS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     "BERT, old torch file, vocab.txt": (
         lambda folder: make_bert(folder, old=True),
         ["pytorch_model.bin", "vocab.txt", "tokenizer_config.json"],
+    ),
+    "GPT-2": (
+        lambda folder: save(tiny_gpt2(), folder),
+        ["model.safetensors", "config.json", "vocab.json", "merges.txt"],
     ),
     "bilm-tf": (make_bilm_tf, ["model.ckpt-7.index", "options.json", "checkpoint"]),
 }

@@ -36,7 +36,9 @@ def causal_checkpoint(
     model: Causal, subwords: Subwords, softmax: Softmax | None = None, notes: tuple[str, ...] = ()
 ) -> Checkpoint:
     heads = {} if softmax is None else {SOFTMAX: softmax.linear()}
-    return Checkpoint(model=model, reader=CausalReader(subwords), heads=heads, notes=notes)
+    config = model.config
+    reader = CausalReader(subwords, mark=config.mark, max_positions=config.max_positions)
+    return Checkpoint(model=model, reader=reader, heads=heads, notes=notes)
 
 
 def is_causal(folder: Path) -> bool:

@@ -30,6 +30,7 @@ from elmore.checkpoint.companions import (
     weights_in,
     words_beside,
 )
+from elmore.checkpoint.gpt2 import is_gpt2, read_gpt2, writable, write_gpt2
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
@@ -48,7 +49,16 @@ from elmore.small_files import read_small
 from elmore.text.vocabulary import VOCABULARY
 
 Format = Literal[
-    "native", "causal", "bert", "bert-tf", "manylangs", "allennlp", "hdf5", "bilm-tf", "archive"
+    "native",
+    "causal",
+    "gpt2",
+    "bert",
+    "bert-tf",
+    "manylangs",
+    "allennlp",
+    "hdf5",
+    "bilm-tf",
+    "archive",
 ]
 
 WITH_LENS: tuple[Format, ...] = ("native", "causal", "bert")
@@ -142,6 +152,8 @@ def read_source(
 def _read(found: Source, heads: bool, words: WordOptions) -> Checkpoint:
     if found.format == "bert":
         return read_bert(found.path, heads=heads, words=words)
+    if found.format == "gpt2":
+        return read_gpt2(found.path, heads=heads, words=words)
     if found.format == "bert-tf":
         assert found.options is not None
         return read_bert_tf(found.path, found.options, heads=heads, words=words)
@@ -176,6 +188,8 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
         match checkpoint.model:
             case Bert():
                 write_bert(checkpoint, target)
+            case Causal() if writable(checkpoint):
+                write_gpt2(checkpoint, target)
             case Causal():
                 write_causal(checkpoint, target)
             case _:
@@ -309,6 +323,11 @@ def _hdf5(weights: Path, options: Path | None) -> Source:
 
 # What a model's files are called, whose format it is, and a function that finds it in a folder.
 _LAYOUTS: tuple[tuple[str, str, Callable[[Path, Path | None], Source | None]], ...] = (
+    (
+        "config.json + model.safetensors or pytorch_model.bin",
+        "Hugging Face's GPT-2",
+        lambda folder, _: Source("gpt2", folder) if is_gpt2(folder) else None,
+    ),
     ("config.json + model.safetensors or pytorch_model.bin", "Hugging Face's BERT", _bert),
     ("config.json + model.safetensors", "elmore's own", _native),
     (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from elmore.models.bert import BertConfig
     from elmore.models.causal import CausalConfig
     from elmore.nn.char_cnn import CharCNNConfig
+    from elmore.nn.gpt import GPTConfig
     from elmore.nn.lstm import LSTMConfig
     from elmore.nn.transformer import TransformerConfig
     from elmore.nn.word_char import WordCharConfig, WordTableConfig
@@ -171,10 +172,18 @@ def _causal(config: "CausalConfig", checkpoint: "Checkpoint", softmax: bool) -> 
     from elmore.checkpoint.causal import subwords_of
 
     tied = "tied to the table of pieces" if config.tied else "with weights of its own"
+    word = {
+        "last": "its last piece, the mean of its pieces in the first layer",
+        "first": "its first piece",
+        "mean": "the mean of its pieces",
+    }[config.word]
+    first = (
+        "the embeddings first" if config.context.kind == "gpt" else "including the context-free one"
+    )
     return {
-        "input": "pieces; a word is its last piece, the mean of its pieces in the first layer",
+        "input": f"pieces; a word is {word}",
         "context": f"one direction only: words before, none after; {_context(config.context)}",
-        "layers": f"{config.context.n_layers + 1}, including the context-free one",
+        "layers": f"{config.context.n_layers + 1}, {first}",
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{len(subwords_of(checkpoint)):,} pieces",
         "heads": ("softmax", f"there, {tied}" if softmax else "missing"),
@@ -233,7 +242,10 @@ def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
             )
 
 
-def _context(context: "LSTMConfig | TransformerConfig") -> str:
+def _context(context: "LSTMConfig | TransformerConfig | GPTConfig") -> str:
+    if context.kind == "gpt":
+        sizes = f"{context.n_heads} heads, feed-forward {context.ff_dim} ({context.activation})"
+        return f"GPT-2, {context.n_layers} layers, {sizes}, {context.max_positions:,} positions"
     if context.kind == "transformer":
         sizes = f"{context.dim} per direction, feed-forward {context.ff_dim}"
         return f"Transformer, {context.n_layers} layers, {context.n_heads} heads, {sizes}"

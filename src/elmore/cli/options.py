@@ -79,7 +79,7 @@ OptionsFile = Annotated[
 ]
 Pieces = Annotated[
     Pooling | None,
-    typer.Option(help="BERT: a word's vector is that of its first piece (default), or the mean."),
+    typer.Option(help="BERT, GPT-2: a word's vector is that of its first piece, or the mean."),
 ]
 Lowercase = Annotated[
     bool | None,

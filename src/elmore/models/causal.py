@@ -15,12 +15,18 @@ from elmore.models.bert import means, padded
 from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.causal_context import CausalLSTM, CausalTransformer
 from elmore.nn.dropout import Dropout
+from elmore.nn.gpt import GPT, GPTConfig
 from elmore.nn.lstm import LSTMConfig, LSTMState
 from elmore.nn.softmax import Softmax
 from elmore.nn.transformer import TransformerConfig
 from elmore.text.causal_reader import CausalBatch
 
-CausalContextConfig = Annotated[LSTMConfig | TransformerConfig, Field(discriminator="kind")]
+CausalContextConfig = Annotated[
+    LSTMConfig | TransformerConfig | GPTConfig, Field(discriminator="kind")
+]
+WordPooling = Literal["last", "first", "mean"]
+"""A word's vector: that of its last piece, which has seen all of it (in the first layer, where no
+piece has seen another, their mean), of its first piece, or the mean."""
 
 
 class CausalConfig(Frozen):
@@ -33,6 +39,11 @@ class CausalConfig(Frozen):
     )
     tied: bool = True
     """The softmax has the table of pieces for its weights, and only its biases are its own."""
+    softmax_bias: bool = True
+    """GPT-2 has none."""
+    mark: bool = True
+    """Whether texts are embedded after the mark of their begin."""
+    word: WordPooling = "last"
 
     @property
     def dim(self) -> int:
@@ -42,29 +53,30 @@ class CausalConfig(Frozen):
     def has_state(self) -> bool:
         return self.context.kind == "lstm"
 
+    @property
+    def max_positions(self) -> int | None:
+        """None: a text of any length is read at once."""
+        return None if isinstance(self.context, LSTMConfig) else self.context.max_positions
+
 
 class Causal(LayerModel):
     """Pieces -> their rows in the table, and the output of every layer of the context."""
-
-    context_free = True
 
     def __init__(self, config: CausalConfig):
         super().__init__()
         self.config: CausalConfig = config
         self.n_layers, self.dim = config.context.n_layers + 1, config.dim
+        self.context_free = config.context.kind != "gpt"  # whose first layer has positions
         self.pieces = nn.Embedding(config.n_pieces, config.dim)
         nn.init.normal_(self.pieces.weight, std=config.dim**-0.5)
         self.context = _context(config.context)
 
     def forward(self, batch: CausalBatch) -> LayerStates:
-        """In the first layer a word is the mean of its pieces, above the state after its last."""
         device = self.pieces.weight.device
         ids, lengths = (torch.from_numpy(a).to(device) for a in (batch.ids, batch.lengths))
         (x, *contexts), _ = self.run(ids, lengths)
-        ends = np.flatnonzero(np.diff(batch.words, append=-1))  # (W,)
-        n_words = int(batch.n_words.sum())
-        first = means(_at(x, batch.places), batch.words, n_words)
-        layers = [first, *(_at(y, batch.places[ends]) for y in contexts)]
+        below = "mean" if self.config.word == "last" else self.config.word
+        layers = [_words(x, batch, below), *(_words(y, batch, self.config.word) for y in contexts)]
         return padded(torch.stack(layers), batch.n_words, None)
 
     def run(
@@ -77,6 +89,8 @@ class Causal(LayerModel):
             contexts, end = self.context(x, lengths, state)
             return [x, *contexts], end
         assert state is None, "a Transformer has no state"
+        if isinstance(self.context, GPT):
+            return self.context(x), None
         return [x, *self.context(x, lengths)[0]], None
 
     def static(self, batch: CausalBatch) -> Tensor:
@@ -86,7 +100,22 @@ class Causal(LayerModel):
         return means(_at(x, batch.places), inputs[batch.words], len(batch.n_words))  # (B, D)
 
     def floors(self) -> list[list[nn.Parameter]]:
-        return [*self.context.floors(), [*self.pieces.parameters()]]
+        table = [*self.pieces.parameters()]
+        if isinstance(self.context, GPT):
+            table += self.context.positions.parameters()
+        return [*self.context.floors(), table]
+
+
+def _words(x: Tensor, batch: CausalBatch, word: WordPooling) -> Tensor:
+    """(B, T, D) -> (W, D)."""
+    match word:
+        case "last":
+            chosen = np.flatnonzero(np.diff(batch.words, append=-1))  # (W,)
+        case "first":
+            chosen = np.flatnonzero(np.diff(batch.words, prepend=-1))
+        case "mean":
+            return means(_at(x, batch.places), batch.words, int(batch.n_words.sum()))
+    return _at(x, batch.places[chosen])
 
 
 def _at(x: Tensor, places: "np.typing.NDArray[np.int64]") -> Tensor:
@@ -94,12 +123,16 @@ def _at(x: Tensor, places: "np.typing.NDArray[np.int64]") -> Tensor:
     return x.flatten(0, 1).index_select(0, torch.from_numpy(places).to(x.device))
 
 
-def _context(config: LSTMConfig | TransformerConfig) -> CausalLSTM | CausalTransformer:
+def _context(
+    config: LSTMConfig | TransformerConfig | GPTConfig,
+) -> CausalLSTM | CausalTransformer | GPT:
     match config:
         case LSTMConfig():
             return CausalLSTM(config)
         case TransformerConfig():
             return CausalTransformer(config)
+        case GPTConfig():
+            return GPT(config)
 
 
 class CausalLM(nn.Module):
@@ -117,6 +150,10 @@ class CausalLM(nn.Module):
             # files have it once
             self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
             self.register_load_state_dict_pre_hook(_put_back)  # type: ignore[no-untyped-call]
+        if not config.softmax_bias:  # zero, and not learned
+            bias = self.softmax.bias.detach()
+            del self.softmax.bias
+            self.softmax.register_buffer("bias", bias)
         self.dropout = Dropout(dropout)  # on what the softmax sees
 
     def loss(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, int]:

@@ -65,11 +65,11 @@ class LayerNorm(nn.Module):
 class Attention(nn.Module):
     """Each position attends to itself and those before it; one product gives q, k and v."""
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, dim: int, n_heads: int, dropout: float):
         super().__init__()
-        self.n_heads, self.dropout = config.n_heads, config.dropout
-        self.qkv = nn.Linear(config.dim, 3 * config.dim)
-        self.out = nn.Linear(config.dim, config.dim)
+        self.n_heads, self.dropout = n_heads, dropout
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.out = nn.Linear(dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (3, self.n_heads, -1))  # (B, T, 3, H, D/H)
@@ -86,7 +86,7 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm_1, self.norm_2 = (LayerNorm(config.dim, config.norm_eps) for _ in range(2))
-        self.attention = Attention(config)
+        self.attention = Attention(config.dim, config.n_heads, config.dropout)
         self.feed_forward = nn.Sequential(
             nn.Linear(config.dim, config.ff_dim),
             nn.ReLU(),

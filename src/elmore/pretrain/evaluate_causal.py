@@ -13,7 +13,6 @@ from elmore.checkpoint.causal import causal_lm, subwords_of
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.errors import InputError
 from elmore.models.causal import CausalLM
-from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.sentences import Words
 from elmore.text.batching import batches_by_length, windows
 from elmore.text.causal_reader import padded
@@ -82,11 +81,8 @@ def _scores(
 
 
 def _parts(pieces: list[int], model: CausalLM) -> list[list[int]]:
-    match model.causal.config.context:
-        case TransformerConfig(max_positions=most):
-            size = most - 1
-        case _:
-            size = max(1, len(pieces))
+    most = model.causal.config.max_positions
+    size = max(1, len(pieces)) if most is None else most - 1
     return [pieces[i : i + size] for i in range(0, max(1, len(pieces)), size)]
 
 

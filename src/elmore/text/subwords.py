@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from elmore.config import Foreign, valid
 from elmore.errors import ConfigError, FormatError
 from elmore.small_files import read_small
 from elmore.text.train_byte_pairs import byte_characters, train_byte_pairs
 from elmore.text.vocabulary import VOCABULARY, Vocabulary
-from elmore.text.wordpiece import Pieces, encodable
+from elmore.text.wordpiece import TOKENIZER_CONFIG, Pieces, encodable
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -54,20 +55,39 @@ class Subwords(Protocol):
     def files(self) -> dict[str, bytes]: ...
 
 
-class BytePairs:
-    """Pieces of bytes. A word is read with a space before it, wherever it stands."""
+class BytePairsConfig(Foreign):
+    """tokenizer_config.json of a GPT-2, as far as it matters here."""
 
-    def __init__(self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]):
-        self.vocabulary = tuple(vocabulary)
+    bos_token: str
+    eos_token: str
+    add_prefix_space: bool = False
+    """Whether the first word of a text has a space before it too."""
+
+
+_OURS = BytePairsConfig(bos_token=BEGIN, eos_token=END, add_prefix_space=True)
+
+
+class BytePairs:
+    """Pieces of bytes. A word is read with a space before it: in our own models every word, in
+    GPT-2 every word but the first of a text."""
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        merges: Sequence[tuple[str, str]],
+        config: BytePairsConfig = _OURS,
+    ):
+        self.config, self.vocabulary = config, tuple(vocabulary)
         self.merges = [(first, second) for first, second in merges]
         self.ids = {piece: i for i, piece in enumerate(self.vocabulary)}
         if len(self.ids) != len(self.vocabulary):
             raise FormatError("a piece is listed twice; list each once")
-        made = (first + second for first, second in self.merges)
-        for piece in (*MARKS, *byte_characters(), *made):
+        made = (piece for a, b in self.merges for piece in (a + b, a, b))
+        marks = config.bos_token, config.eos_token
+        for piece in (*marks, *byte_characters(), *made):
             if piece not in self.ids:
                 raise FormatError(f"the vocabulary lacks {piece!r}; expected the model's own")
-        self.begin, self.end = (self.ids[mark] for mark in MARKS)
+        self.begin, self.end = (self.ids[mark] for mark in marks)
         self._bytes = {character: byte for byte, character in enumerate(byte_characters())}
         self._known: dict[str, Pieces] = {}
 
@@ -106,10 +126,13 @@ class BytePairs:
         """Words are cut apart before pieces are looked up, so each can be read by itself."""
         if len(self._known) > _MAX_KNOWN:
             self._known = {}
-        for word in words:
+        spaced = [_SPACE + word for word in words]
+        if spaced and not self.config.add_prefix_space:
+            spaced[0] = words[0] or _SPACE  # every word has a piece
+        for word in spaced:
             if word not in self._known:
-                self._known[word] = tuple(self.tokenizer.encode(_SPACE + encodable(word)).ids)
-        return [self._known[word] for word in words]
+                self._known[word] = tuple(self.tokenizer.encode(encodable(word)).ids)
+        return [self._known[word] for word in spaced]
 
     def text(self, ids: Sequence[int]) -> str:
         marks = (self.begin, self.end)
@@ -135,10 +158,12 @@ class BytePairs:
         """As GPT-2 has them."""
         merges = "".join(f"{first} {second}\n" for first, second in self.merges)
         vocabulary = json.dumps(self.ids, ensure_ascii=False) + "\n"
-        return {
-            VOCAB_JSON: vocabulary.encode(),
-            MERGES: f"#version: 0.2\n{merges}".encode(),
-        }
+        found = {VOCAB_JSON: vocabulary, MERGES: f"#version: 0.2\n{merges}"}
+        if self.config != _OURS:
+            settings = {"tokenizer_class": "GPT2Tokenizer", **self.config.model_dump()}
+            settings["unk_token"] = self.config.eos_token
+            found[TOKENIZER_CONFIG] = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+        return {name: text.encode() for name, text in found.items()}
 
 
 class WholeWords:
@@ -174,7 +199,8 @@ class WholeWords:
 def read_subwords(folder: Path) -> Subwords:
     """The ones whose files are in a folder."""
     if (folder / VOCAB_JSON).is_file():
-        names = (VOCAB_JSON, MERGES)
+        known = (folder / TOKENIZER_CONFIG).is_file()
+        names = (VOCAB_JSON, MERGES, *([TOKENIZER_CONFIG] if known else []))
         return parse_subwords({name: read_small(folder / name, _MAX_BYTES) for name in names})
     return WholeWords(Vocabulary.read(folder / VOCABULARY))
 
@@ -188,12 +214,25 @@ def parse_subwords(files: Mapping[str, bytes], where: str = "") -> Subwords:
         ids = json.loads(files[VOCAB_JSON])
         if not isinstance(ids, dict) or sorted(ids.values()) != list(range(len(ids))):
             raise FormatError(f"{VOCAB_JSON} is not a list of pieces numbered from 0")
-        lines = files[MERGES].decode().splitlines()
-        merges = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
-        if any(len(pair) != 2 for pair in merges):
-            raise FormatError(f"{MERGES} has a line that is not two pieces")
-        return BytePairs(sorted(ids, key=ids.__getitem__), merges)  # type: ignore[arg-type]
+        merges = parse_merges(files[MERGES].decode().splitlines())
+        config = _OURS
+        if TOKENIZER_CONFIG in files:
+            with valid(TOKENIZER_CONFIG):
+                config = BytePairsConfig.model_validate(json.loads(files[TOKENIZER_CONFIG]))
+        return BytePairs(sorted(ids, key=ids.__getitem__), merges, config)
     except FormatError as error:
         raise FormatError(f"{where or VOCAB_JSON}: {error}.") from None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise FormatError(f"{where or VOCAB_JSON}: cannot be read ({error!s:.200}).") from None
+
+
+def parse_merges(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """The lines of merges.txt."""
+    found: list[tuple[str, str]] = []
+    for n, line in enumerate(lines):
+        if not line or (n == 0 and line.startswith("#version")):
+            continue
+        if len(pair := line.split(" ")) != 2:
+            raise FormatError(f"the merge {line[:40]!r} is not two pieces")
+        found.append((pair[0], pair[1]))
+    return found

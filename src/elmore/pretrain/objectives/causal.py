@@ -21,7 +21,6 @@ from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError
 from elmore.files.atomic import remove
 from elmore.models.causal import Causal, CausalLM
-from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.config import Asked, CausalRunConfig, Run, causal_config
 from elmore.pretrain.line_batches import LineBatches, Lines
 from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
@@ -97,12 +96,12 @@ def _trained_config(
         theirs = causal_lm(source, str(name)).causal.config
         drop = {"dropout": model.context.dropout}
         model = theirs.model_copy(update={"context": theirs.context.model_copy(update=drop)})
-    match model.context:
-        case TransformerConfig(max_positions=most) if config.batches.longest + 1 > most:
-            raise ConfigError(
-                f"batches.longest is {config.batches.longest}, but the model has {most} positions, "
-                "one for the mark."
-            )
+    most = model.max_positions
+    if most is not None and config.batches.longest + 1 > most:
+        raise ConfigError(
+            f"batches.longest is {config.batches.longest}, but the model has {most} positions, "
+            "one for the mark."
+        )
     return config.model_copy(update={"model": model})
 
 
