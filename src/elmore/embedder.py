@@ -141,8 +141,8 @@ class Streams(ABC):
             yield [(item, new) for (item, _), new in zip(window, found, strict=True)]
 
     def _read_windows(
-        self, items: Iterable[Item], key: Callable[[Item], Sentence], batch_words: int
-    ) -> Iterator[list[tuple[Item, ReadSentence]]]:
+        self, items: Iterable[Any], key: Callable[[Any], Sentence], batch_words: int
+    ) -> Iterator[list[tuple[Any, ReadSentence]]]:
         read = ((item, read_sentence(key(item), i)) for i, item in enumerate(checked(items)))
         sized = ((pair, len(pair[1].words)) for pair in read)
         return windows(sized, self.window_words(batch_words), _SENTENCES_IN_A_WINDOW)

@@ -60,8 +60,8 @@ COMMANDS = {
         "--port --precision --queue-words --quiet --substitutes" + PIECES
     ),
     "store fill": (
-        "folder text --as-is --device --errors --gamma --keep --lines --model --options "
-        "--precision --quiet --tokenize" + PIECES
+        "folder text --as-is --device --errors --gamma --keep --lines --model --on --options "
+        "--precision --quiet --tokenize --workers" + PIECES
     ),
     "store info": "folder",
     "store verify": "folder",

@@ -74,7 +74,7 @@ def expected(tiny_embedder: Embedder, tmp_path: Path) -> bytes:
 
 
 def test_the_command_writes_the_same_bytes(tiny_model: Path, tmp_path: Path):
-    text, one, many = (tmp_path / name for name in ("in.txt", "one.hdf5", "many.hdf5"))
+    text, one, many = (tmp_path / name for name in ("in.txt", "one.npz", "many.npz"))
     text.write_text("".join(line + "\n" for line in LINES))
     options = ["--model", str(tiny_model), "--batch-words", "32", "--device", "cpu", "--quiet"]
     assert main(["embed", str(text), str(one), *options]) == 0

@@ -16,6 +16,7 @@ from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
+from elmore.store.store import Store
 
 LINES = [f"line {i} of {i % 7 * 'many '} words" if i % 11 else "" for i in range(300)]
 WORDS = 32  # per batch: the text is a dozen shards
@@ -95,6 +96,19 @@ def test_a_stopped_run_is_resumed_after_its_finished_shards(
         assert set(a) == set(b)
         for key in set(a) - {"sentence_to_index"}:
             np.testing.assert_array_equal(a[key], b[key])
+
+
+def test_a_store_is_filled_with_the_same_bytes(tiny_embedder: Embedder, tmp_path: Path):
+    text = [f"{i} {i % 7 * 'many '}words".split() for i in range(9000)] * 2
+    pool = LocalPool(tiny_embedder, lose=3)
+    one = Store.create(tmp_path / "one", tiny_embedder)
+    many = Store.create(tmp_path / "many", PooledEmbedder(tiny_embedder, pool))
+    assert one.fill(text).added == many.fill(text).added == 9000
+    assert len(pool.started) > len(set(pool.started)) > 1
+    files = {path.relative_to(one.path) for path in one.path.rglob("*") if path.is_file()}
+    assert len(files) > 2
+    for file in files - {Path("lock")}:  # which tells who wrote last, and when
+        assert (one.path / file).read_bytes() == (many.path / file).read_bytes(), file
 
 
 def test_what_stands_before_a_bad_line_is_given_first():
