@@ -173,6 +173,7 @@ class RayPool:
     def _connect(self) -> int:
         """Start Ray here, or join a cluster. Returns how many workers there will be."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
+        os.environ.setdefault("RAY_worker_niceness", "0")  # workers do the work: not after others
         quiet = {"log_to_driver": False, "logging_level": "error"}
         n_workers = self._place.workers
         if self._place.address is None:
