@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "elmore"
 # Top to bottom; a room may import the ones before it.
 ROOMS = [
     "errors", "html", "small_files", "config", "text", "files", "kernel_files", "published", "nn",
-    "models", "checkpoint", "engine", "embedding", "embedder", "predictor", "elmo", "uses", "dump",
-    "store", "train", "pretrain", "lens", "tasks", "search", "demo", "integrations", "serve", "cli",
-    "__main__",
+    "models", "checkpoint", "engine", "embedding", "embedder", "cluster", "predictor", "elmo",
+    "uses", "dump", "store", "train", "pretrain", "lens", "tasks", "search", "demo", "integrations",
+    "serve", "cli", "__main__",
 ]  # fmt: skip
 FLOOR = {room: floor for floor, room in enumerate(ROOMS)}
 

@@ -77,7 +77,7 @@ class Streams(ABC):
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
         """The sentences together, in their order."""
 
-    def _window_words(self, batch_words: int) -> int:
+    def window_words(self, batch_words: int) -> int:
         """How many words `stream` reads before it embeds them."""
         return _BATCHES_IN_A_WINDOW * batch_words
 
@@ -126,15 +126,24 @@ class Streams(ABC):
     ) -> Iterator[Any]:
         """In input order and constant memory. With `key`, which finds the sentence of an item,
         each embedding comes with its item."""
-        find = key or (lambda item: item)
-        read = ((item, read_sentence(find(item), i)) for i, item in enumerate(checked(items)))
-        sized = ((pair, len(pair[1].words)) for pair in read)
-        for window in windows(sized, self._window_words(batch_words), _SENTENCES_IN_A_WINDOW):
+        for window in self.stream_windows(items, key or (lambda item: item), batch_words):
+            yield from window if key is not None else (embedding for _, embedding in window)
+
+    def stream_windows(
+        self, items: Iterable[Item], key: Callable[[Item], Sentence], batch_words: int
+    ) -> Iterator[list[tuple[Item, Embedding]]]:
+        """`stream`, in windows: what is computed together, so that a run which begins again after
+        one of them computes the same."""
+        for window in self._read_windows(items, key, batch_words):
             found = self._embed_window([sentence for _, sentence in window], batch_words)
-            if key is None:
-                yield from found
-            else:
-                yield from zip((item for item, _ in window), found, strict=True)
+            yield [(item, new) for (item, _), new in zip(window, found, strict=True)]
+
+    def _read_windows(
+        self, items: Iterable[Any], key: Callable[[Any], Sentence], batch_words: int
+    ) -> Iterator[list[tuple[Any, ReadSentence]]]:
+        read = ((item, read_sentence(key(item), i)) for i, item in enumerate(checked(items)))
+        sized = ((pair, len(pair[1].words)) for pair in read)
+        return windows(sized, self.window_words(batch_words), _SENTENCES_IN_A_WINDOW)
 
 
 class Embedder(Streams):
@@ -269,7 +278,7 @@ class Embedder(Streams):
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:
         words = [sentence.words for sentence in sentences]
         self.warn_if_unreadable(words)
-        return _embeddings(sentences, self.runner.embed(words, batch_words), self.lens)
+        return embeddings_of(sentences, self.runner.embed(words, batch_words), self.lens)
 
     def warn_if_unreadable(self, sentences: list[list[str]]) -> None:
         """Once, if the model knows nothing of many of these words."""
@@ -322,7 +331,7 @@ class StatefulRun:
         self._embedder.warn_if_unreadable(words)
         layers, after = self._runner.embed_on(words, self._state.rows(len(read)))
         self._state = self._state.with_first(after)
-        return _embeddings(read, layers, self._embedder.lens)
+        return embeddings_of(read, layers, self._embedder.lens)
 
 
 def lens_of(source: LayerSource | None) -> Lens | None:
@@ -330,7 +339,7 @@ def lens_of(source: LayerSource | None) -> Lens | None:
     return getattr(source, "lens", None)
 
 
-def _embeddings(
+def embeddings_of(
     sentences: list[ReadSentence], layers: list[NDArray[Any]], lens: Lens | None
 ) -> list[Embedding]:
     return [

@@ -13,8 +13,8 @@ COMMANDS = {
     "demo": "--json --model --plot --word" + PIECES,
     "embed": (
         "input output --batch-sentences --batch-words --device --errors --forget-sentences "
-        "--as-is --format --layers --lines --model --options --precision --quiet --resume "
-        "--stateful --tokenize --use-sentence-keys" + PIECES
+        "--as-is --format --layers --lines --model --on --options --precision --quiet --resume "
+        "--stateful --tokenize --use-sentence-keys --workers" + PIECES
     ),
     "pretrain": (
         "corpus --as-is --epochs --errors --from --lines --minutes --no-resume --output --plot "
@@ -60,8 +60,8 @@ COMMANDS = {
         "--port --precision --queue-words --quiet --substitutes" + PIECES
     ),
     "store fill": (
-        "folder text --as-is --device --errors --gamma --keep --lines --model --options "
-        "--precision --quiet --tokenize" + PIECES
+        "folder text --as-is --device --errors --gamma --keep --lines --model --on --options "
+        "--precision --quiet --tokenize --workers" + PIECES
     ),
     "store info": "folder",
     "store verify": "folder",

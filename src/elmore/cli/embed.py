@@ -20,6 +20,7 @@ from elmore.cli.options import (
     LinesAsked,
     Lowercase,
     ModelOfText,
+    On,
     OptionsFile,
     Pieces,
     Precision,
@@ -28,8 +29,11 @@ from elmore.cli.options import (
     RunPrecision,
     SentenceFile,
     Tokenize,
+    Workers,
 )
 from elmore.cli.progress import Bar, text_bytes
+from elmore.cluster.place import place_of
+from elmore.errors import ConfigError
 from elmore.files.sentence_files import LONGEST, SentenceFiles
 from elmore.files.text_file import find_files
 
@@ -82,10 +86,14 @@ def embed(
     resume: Resume = False,
     device: Device = "auto",
     precision: RunPrecision = Precision.FLOAT32,
+    on: On = None,
+    workers: Workers = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the vectors of every line of a text."""
+    place = place_of(on, workers)
     check_files(model=model, text=input)
+    from elmore.cluster.embedder import embedder_on
     from elmore.dump.config import DumpConfig, check_target, format_of
     from elmore.dump.dump import dump
     from elmore.dump.resumable import started_with
@@ -107,6 +115,8 @@ def embed(
         longest=LONGEST if before is None else before.longest,
         resume=resume,
     )
+    if place is not None and stateful:
+        raise ConfigError("--stateful reads sentences one after another: remove it, or --on.")
     # Checked before the model is loaded, which may take a while.
     check_target(output, config)
     paths = find_files([input], read_once=True)
@@ -127,14 +137,17 @@ def embed(
         keep_blank=config.lines == "sentence",  # the number of a line is its key
         longest=config.longest,
     )
-    with Bar(quiet) as bar:
+    with (
+        Bar(quiet) as bar,
+        embedder_on(place, embedder, config.batch_words, told=bar.line) as source,
+    ):
         n_bytes = text_bytes(paths)
 
         def show(now: "DumpProgress") -> None:
             speed = now.words / (bar.seconds or 1.0)
             bar.update(now.bytes, n_bytes, figures=f"{now.lines:,} sentences, {speed:,.0f} words/s")
 
-        report = dump(embedder, text.texts(), output, config, progress=show)
+        report = dump(source, text.texts(), output, config, progress=show)
     if not quiet:
         for line in _summary(report, output, by_sentence=use_sentence_keys):
             print(line, file=sys.stderr)

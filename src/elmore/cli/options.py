@@ -91,6 +91,14 @@ RunPrecision = Annotated[
     typer.Option("--precision", help="int8 is faster and less exact; BERT: also bfloat16."),
 ]
 
+# Clusters
+On = Annotated[
+    str | None, typer.Option("--on", help="ray (started here), ray://auto or ray://HOST:PORT.")
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="With --on: how many; default: one per core.")
+]
+
 # Indexes
 IndexFolder = Annotated[Path, typer.Argument(help="A folder written by `elmore index`.")]
 Layer = Annotated[

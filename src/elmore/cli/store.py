@@ -20,14 +20,17 @@ from elmore.cli.options import (
     LinesAre,
     Lowercase,
     ModelOfText,
+    On,
     OptionsFile,
     Pieces,
     Quiet,
     SentenceFile,
     Tokenize,
     VectorPrecision,
+    Workers,
 )
 from elmore.cli.progress import Bar, text_bytes
+from elmore.cluster.place import place_of
 from elmore.errors import ConfigError, FormatError
 from elmore.files.sentence_files import SentenceFiles
 from elmore.files.text_file import STDIN, find_files
@@ -67,10 +70,14 @@ def fill(
     as_is: AsIs = False,
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
+    on: On = None,
+    workers: Workers = None,
     quiet: Quiet = False,
 ) -> None:
     """Add the sentences of a text, each once. If stopped, run it again to continue."""
+    place = place_of(on, workers)
     check_files(model=model, text=text)
+    from elmore.cluster.embedder import embedder_on
     from elmore.embedder import Embedder
     from elmore.store.store import Store
 
@@ -84,13 +91,13 @@ def fill(
         pieces=pieces,
         lowercase=lowercase,
     )
-    if not folder.exists():
-        choice = _choice(keep or "all", gamma, embedder, text, sentences)
-        kept = precision or VectorPrecision.FLOAT32
-        target = Store.create(folder, embedder, keep=choice, precision=kept.value)
-    else:
-        target = _opened(folder, embedder, keep, gamma)
-    with Bar(quiet) as bar:
+    with Bar(quiet) as bar, embedder_on(place, embedder, told=bar.line) as source:
+        if not folder.exists():
+            choice = _choice(keep or "all", gamma, source, text, sentences)
+            kept = precision or VectorPrecision.FLOAT32
+            target = Store.create(folder, source, keep=choice, precision=kept.value)
+        else:
+            target = _opened(folder, source, keep, gamma)
         reading, n_bytes = _Counted(sentences), text_bytes(paths)
         report = target.fill(reading, lambda _: bar.update(reading.bytes, n_bytes))
     if not quiet:

@@ -63,7 +63,7 @@ def dump(
     layer_choice(config.layers, embedder.n_layers, lens=embedder.lens)
     reader, before = LineReader(lines), Tally()
     sentence_map = SentenceMap(wanted=config.has_map)
-    windows = _watched(embedded(embedder, reader, config), reader, progress)
+    windows = _watched(embedded(embedder, reader, config), progress)
     with target_lock(target, config), StopSignals() as stop:
         if config.in_parts:
             parts = Parts(target, RunSettings.of(embedder, config), config.part_seconds, stop)
@@ -87,12 +87,12 @@ def dump(
 
 
 def _watched(
-    windows: Iterator[Window], reader: LineReader, progress: Callable[[DumpProgress], None]
+    windows: Iterator[Window], progress: Callable[[DumpProgress], None]
 ) -> Iterator[Window]:
     words = 0
     for window in windows:
         words += sum(len(item.words) for item in window.items)
-        progress(DumpProgress(reader.lines, words, reader.bytes))
+        progress(DumpProgress(window.lines, words, window.bytes))
         yield window
 
 

@@ -19,11 +19,14 @@ MAX_MAP_BYTES = 64_000_000  # of sentences; a larger map would cost more memory 
 
 
 class Line(NamedTuple):
-    """The number of a line, its sentence, and its words if they are known."""
+    """The number of a line, its sentence, its words if they are known, and the bytes and the
+    checksum of the input up to its end."""
 
     number: int
     sentence: str
     words: list[str] | None
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,15 +41,17 @@ class Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Consecutive items; `lines` and `sha256` are those of the whole input up to their end."""
+    """Consecutive items; the rest is that of the whole input up to their end."""
 
     items: list[Item]
     lines: int
+    bytes: int
     sha256: str
 
 
 class LineReader:
-    """Reads the input, counts it and hashes it, at most one window ahead of its vectors."""
+    """Reads the input, counts it and hashes it: one window ahead of its vectors, or as many as are
+    being computed."""
 
     def __init__(self, lines: Iterable[str | TextSentence]):
         self._lines = iter(lines)
@@ -88,39 +93,39 @@ class LineReader:
 
     def rest(self) -> Iterator[Line]:
         while (line := self.read()) is not None:
-            yield Line(self.lines - 1, line.strip(), self._words)
+            yield Line(self.lines - 1, line.strip(), self._words, self.bytes, self.sha256)
 
 
 def embedded(embedder: Embedder, reader: LineReader, config: DumpConfig) -> Iterator[Window]:
     """The rest of the input. Windows are the same wherever reading begins, if it begins at the end
     of a window: resumed runs compute the same batches."""
     choice = layer_choice(config.layers, embedder.n_layers, lens=embedder.lens)
-    items: list[Item] = []
-    for (index, sentence, _), embedding in _embeddings(embedder, reader.rest(), config):
+
+    def item(line: Line, embedding: Embedding) -> Item:
         vectors = choice.select(embedding.layers, embedding.lens)  # (K, n, D)
-        if config.is_one_layer:
-            vectors = vectors[0]
-        items.append(Item(index, sentence, embedding.words, vectors))
-        if index + 1 == reader.lines:  # every line that has been read has its vectors
-            yield Window(items, reader.lines, reader.sha256)
-            items = []
+        chosen = vectors[0] if config.is_one_layer else vectors
+        return Item(line.number, line.sentence, embedding.words, chosen)
+
+    for window in _embeddings(embedder, reader.rest(), config):
+        last, _ = window[-1]
+        yield Window([item(*pair) for pair in window], last.number + 1, last.bytes, last.sha256)
 
 
 def _embeddings(
     embedder: Embedder, lines: Iterator[Line], config: DumpConfig
-) -> Iterator[tuple[Line, Embedding]]:
+) -> Iterator[list[tuple[Line, Embedding]]]:
     def words(line: Line) -> Sentence:
         if line.words is not None:
             return line.words
         return line_words(line.sentence, tokenize=config.tokenize)
 
     if not config.stateful:
-        yield from embedder.stream(lines, key=words, batch_words=config.batch_words)
+        yield from embedder.stream_windows(lines, words, config.batch_words)
         return
     rows = config.batch_sentences
     with embedder.stateful() as run:
         for batch in grouped(((line, 1) for line in lines), rows, rows):
-            yield from zip(batch, run.embed([words(line) for line in batch]), strict=True)
+            yield list(zip(batch, run.embed([words(line) for line in batch]), strict=True))
 
 
 class SentenceMap:

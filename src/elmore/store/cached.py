@@ -55,7 +55,7 @@ class CachedEmbedder(Streams):
         stored: Vectors = self.store.as_stored(alike).layers[0]
         return stored
 
-    def _window_words(self, batch_words: int) -> int:
+    def window_words(self, batch_words: int) -> int:
         return _WINDOW_WORDS
 
     def _embed_window(self, sentences: list[ReadSentence], batch_words: int) -> list[Embedding]:

@@ -1,0 +1,68 @@
+"""An embedder whose streams are computed by a pool of workers. Whatever takes an embedder takes
+this one: it writes the same files, by the same writers, under the same locks.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
+
+from elmore.cluster.place import Place
+from elmore.cluster.ray_pool import RayPool
+from elmore.cluster.shard import Pool, Shard, in_order
+from elmore.embedder import BATCH_WORDS, Embedder, embeddings_of
+from elmore.embedding import Embedding, ReadSentence, Sentence
+from elmore.errors import ConfigError
+
+Item = TypeVar("Item")
+
+
+class PooledEmbedder(Embedder):
+    """The model of `embedder`. Streams go to the pool; everything else is computed here."""
+
+    def __init__(self, embedder: Embedder, pool: Pool):
+        super().__init__(
+            embedder.checkpoint, str(embedder.device), embedder.precision, embedder.source
+        )
+        self._pool = pool
+
+    def stateful(self) -> NoReturn:
+        raise ConfigError(
+            "A stateful run reads its sentences one after another, so it has no shards: remove "
+            "--on, or --stateful."
+        )
+
+    def stream_windows(
+        self, items: Iterable[Item], key: Callable[[Item], Sentence], batch_words: int
+    ) -> Iterator[list[tuple[Item, Embedding]]]:
+        ahead = deque[list[tuple[Item, ReadSentence]]]()
+
+        def shards() -> Iterator[Shard]:
+            for number, window in enumerate(self._read_windows(items, key, batch_words)):
+                words = [sentence.words for _, sentence in window]
+                self.warn_if_unreadable(words)  # here: nobody reads what a worker says
+                ahead.append(window)
+                yield Shard(number, words, batch_words)
+
+        for layers in in_order(shards(), self._pool):
+            window = ahead.popleft()
+            found = embeddings_of([sentence for _, sentence in window], layers, self.lens)
+            yield [(item, new) for (item, _), new in zip(window, found, strict=True)]
+
+
+@contextmanager
+def embedder_on(
+    place: Place | None,
+    embedder: Embedder,
+    batch_words: int = BATCH_WORDS,
+    *,
+    told: Callable[[str], None] = lambda _: None,
+) -> Iterator[Embedder]:
+    """The embedder itself, or one that works on `place`, whose workers end with the block."""
+    if place is None:
+        yield embedder
+        return
+    told("Starting Ray." if place.address is None else f"Joining Ray at {place.address}.")
+    with RayPool(embedder, place, batch_words) as pool:
+        told(f"Workers: {pool.workers}.")
+        yield PooledEmbedder(embedder, pool)

@@ -1,0 +1,116 @@
+"""On Ray itself, which takes from 20 seconds to minutes to start: all of these are slow."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from elmore.cli.main import main
+from elmore.cluster.embedder import PooledEmbedder
+from elmore.cluster.place import Place
+from elmore.cluster.ray_pool import RayPool
+from elmore.cluster.shard import Layers, Shard
+from elmore.dump.config import DumpConfig
+from elmore.dump.dump import dump
+from elmore.embedder import Embedder
+
+pytest.importorskip("ray", reason="ray is not installed: pip install 'elmore[cluster]'")
+pytestmark = pytest.mark.slow
+
+LINES = [f"line {i} of {i % 7 * 'many '} words" for i in range(600)]
+CONFIG = DumpConfig(format="npz", batch_words=32)
+
+
+class Interrupted(RayPool):
+    """One worker stands still from the start, so that it surely has shards when it is killed."""
+
+    def __init__(self, embedder: Embedder, place: Place, node: Any = None):
+        super().__init__(embedder, place, CONFIG.batch_words)
+        self.node, self.started, self.lost, self.killed = node, 0, 0, False
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        while not all(hand.ready for hand in self._hands):
+            self.finished()
+        for hand in self._hands:
+            self.pid, place = self._ray.get(hand.actor.__ray_call__.remote(where))
+            if self.node is None or place == self.node.node_id:
+                self.victim = hand
+                break
+        else:
+            raise AssertionError("no worker on the second node")
+        os.kill(self.pid, signal.SIGSTOP)
+        return self
+
+    def start(self, shard: Shard) -> None:
+        super().start(shard)
+        self.started += 1
+        if self.started > 3 and self.victim.shards and not self.killed:
+            self.killed = True
+            self.kill()
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def finished(self) -> list[tuple[Shard, Layers | None]]:
+        found = super().finished()
+        self.lost += sum(layers is None for _, layers in found)
+        return found
+
+
+def where(_: object) -> tuple[int, str]:
+    import ray
+
+    return os.getpid(), ray.get_runtime_context().get_node_id()
+
+
+@pytest.fixture
+def expected(tiny_embedder: Embedder, tmp_path: Path) -> bytes:
+    dump(tiny_embedder, LINES, tmp_path / "one.npz", CONFIG)
+    return (tmp_path / "one.npz").read_bytes()
+
+
+def test_the_command_writes_the_same_bytes(tiny_model: Path, tmp_path: Path):
+    text, one, many = (tmp_path / name for name in ("in.txt", "one.npz", "many.npz"))
+    text.write_text("".join(line + "\n" for line in LINES))
+    options = ["--model", str(tiny_model), "--batch-words", "32", "--device", "cpu", "--quiet"]
+    assert main(["embed", str(text), str(one), *options]) == 0
+    on = ["--on", "ray", "--workers", "2"]
+    assert main(["embed", str(text), str(many), *options, *on]) == 0
+    assert one.read_bytes() == many.read_bytes()
+
+
+def test_a_killed_worker_costs_its_shards(tiny_embedder: Embedder, tmp_path: Path, expected: bytes):
+    with Interrupted(tiny_embedder, Place(workers=2)) as pool:
+        dump(PooledEmbedder(tiny_embedder, pool), LINES, tmp_path / "many.npz", CONFIG)
+    assert 1 <= pool.lost <= 2
+    assert (tmp_path / "many.npz").read_bytes() == expected
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    yield cluster
+    cluster.shutdown()
+
+
+def test_a_killed_node_costs_its_shards(
+    tiny_embedder: Embedder, tmp_path: Path, expected: bytes, cluster: Any
+):
+    node = cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
+    place = Place(address=cluster.address, workers=2)
+
+    class NodeKilled(Interrupted):
+        def kill(self) -> None:
+            cluster.remove_node(node, allow_graceful=False)
+
+    with NodeKilled(tiny_embedder, place, node) as pool:
+        dump(PooledEmbedder(tiny_embedder, pool), LINES, tmp_path / "many.npz", CONFIG)
+    assert pool.lost >= 1
+    assert (tmp_path / "many.npz").read_bytes() == expected
