@@ -10,9 +10,10 @@ from typing import NoReturn, TypeVar
 from elmore.cluster.place import Place
 from elmore.cluster.ray_pool import RayPool
 from elmore.cluster.shard import Pool, Shard, in_order
-from elmore.embedder import BATCH_WORDS, Embedder, embeddings_of
+from elmore.embedder import Embedder, embeddings_of
 from elmore.embedding import Embedding, ReadSentence, Sentence
 from elmore.errors import ConfigError
+from elmore.text.batching import BATCH_WORDS
 
 Item = TypeVar("Item")
 
