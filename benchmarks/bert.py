@@ -232,12 +232,16 @@ def table(result: dict[str, Any]) -> str:
     speeds = {name: median(every) for name, every in result["words_per_second"].items()}
     about = result["machine"]
     lines = [
-        (f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; engine: "
-        f"{result['engine']}. {result['sentences']:,} sentences, {result['words']:,} words, "
-        f"{result['pieces']:,} pieces with their marks."),
+        (
+            f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; engine: "
+            f"{result['engine']}. {result['sentences']:,} sentences, {result['words']:,} words, "
+            f"{result['pieces']:,} pieces with their marks."
+        ),
         "",
-        ("| | words/s, median (range) | 20 words alone | load | peak memory | against transformers "
-        "float32: largest difference, worst cosine |"),
+        (
+            "| | words/s, median (range) | 20 words alone | load | peak memory | against "
+            "transformers float32: largest difference, worst cosine |"
+        ),
         "|---|---|---|---|---|---|",
     ]
     for name, speed in speeds.items():
@@ -253,8 +257,10 @@ def table(result: dict[str, Any]) -> str:
     limit = 1000 * result["gflops"] / result["mflop_a_word"]
     lines += [
         "",
-        (f"Roofline in the same run: {result['gflops']:,.0f} GFLOP/s of float32 products, "
-        f"{result['mflop_a_word']:.0f} MFLOP a word, so {limit:,.0f} words/s in float32."),
+        (
+            f"Roofline in the same run: {result['gflops']:,.0f} GFLOP/s of float32 products, "
+            f"{result['mflop_a_word']:.0f} MFLOP a word, so {limit:,.0f} words/s in float32."
+        ),
         "",
         "| | times as fast as | median (range over rounds) |",
         "|---|---|---|",

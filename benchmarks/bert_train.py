@@ -124,11 +124,15 @@ def table(result: dict[str, Any]) -> str:
     about, every = result["machine"], result["seconds"]
     n = len(next(iter(result["losses"].values())))
     lines = [
-        (f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; {result['recipe']}, "
-        f"{result['pieces']:,} pieces a step."),
+        (
+            f"{about['cpu']}, {about['threads']} threads, torch {about['torch']}; "
+            f"{result['recipe']}, {result['pieces']:,} pieces a step."
+        ),
         "",
-        ("| | seconds a step, median (range) | elmore is times as fast | largest difference of a "
-        f"loss in {n} steps | peak memory |"),
+        (
+            "| | seconds a step, median (range) | elmore is times as fast | largest difference of "
+            f"a loss in {n} steps | peak memory |"
+        ),
         "|---|---|---|---|---|",
     ]
     for side, seconds in every.items():
