@@ -65,6 +65,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_what_was_saved(tmp_
     broken.objective.points[:] = torch.inf  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"Step 4: the gradient is NaN or infinite.*lr=…"):
         broken.run()
+    assert broken.recorder._log._file.closed  # type: ignore[attr-defined]
     assert kept(tmp_path) == ["3"]
     assert resumed(Toy(), tmp_path, steps=6).run().step == 6
 

@@ -157,6 +157,13 @@ class Loop:
 
     def run(self) -> Progress:
         """Train until the end or a signal, save a last checkpoint, return."""
+        try:
+            return self._run()
+        finally:
+            if self.world.first:
+                self.recorder.close()
+
+    def _run(self) -> Progress:
         progress, config = self.progress, self.config
         started, saved = time.monotonic() - progress.seconds, progress.seconds
         if self.world.first:
@@ -183,8 +190,6 @@ class Loop:
                     progress.interrupted = stop.arrived or signal.SIGTERM
                     break
         progress.fraction = self._fraction()
-        if self.world.first:
-            self.recorder.close()
         return progress
 
     def _clock(self, started: float) -> float:
