@@ -387,7 +387,7 @@ def test_added_pieces_are_read_from_both_kinds_of_files(folder: Path, tmp_path: 
 @pytest.mark.parametrize(("kind", "said"), [
     ("roberta", "RoBERTa counts positions from 2"), ("albert", "ALBERT shares one layer"),
     ("modernbert", "ModernBERT has rotary positions"), ("xlm-roberta", "XLM-RoBERTa"),
-    ("deberta-v2", "DeBERTa"), ("mpnet", "MPNet"), ("gpt2", "its model_type is 'gpt2'"),
+    ("deberta-v2", "DeBERTa"), ("mpnet", "MPNet"), ("gptj", "GPT-J has rotary"),
     ("t5", "its model_type is 't5'"), ("nomic_bert", "Nomic BERT"), ("xlnet", "XLNet"),
 ])  # fmt: skip
 def test_other_models_are_refused_by_name(folder: Path, kind: str, said: str):

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from elmore.checkpoint import sources
 from elmore.cli.main import main
 from elmore.demo.ambiguous_words import LANGUAGES, read_uses
+from elmore.published import catalog
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "demo.md"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_every_block_runs(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(catalog, "files", lambda _: tmp_path)
     shutil.copytree(tiny_model, tmp_path / "pretrained" / "small-en")
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(DOCUMENT.read_text(encoding="utf-8"))
