@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from elmore.checkpoint import names
+from elmore.checkpoint import source_names
 from elmore.checkpoint.bilm import bilm_checkpoint, softmax_of
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.hdf5 import read_hdf5
@@ -88,7 +88,7 @@ def test_a_file_of_another_kind_says_its_ending(tmp_path: Path):
 
 
 def test_near_names_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(names, "shipped_names", lambda: ["small-en", "small-zh"])
+    monkeypatch.setattr(source_names, "shipped_names", lambda: ["small-en", "small-zh"])
     assert "Did you mean small-en" in complaint("smal-en", InputError)
     assert "small-en, small-zh" in complaint("nothing of the sort", InputError)
     (tmp_path / "my_model").mkdir()

@@ -9,8 +9,8 @@ from typing import Any, Self
 import pytest
 
 from elmore.cli.main import main
-from elmore.cluster.embedder import PooledEmbedder
-from elmore.cluster.place import Place
+from elmore.cluster.address import Place
+from elmore.cluster.pooled_embedder import PooledEmbedder
 from elmore.cluster.ray_pool import RayPool
 from elmore.cluster.shard import Layers, Shard
 from elmore.dump.config import DumpConfig

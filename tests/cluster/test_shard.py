@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from elmore.cli.main import main
-from elmore.cluster import place
-from elmore.cluster.embedder import PooledEmbedder
-from elmore.cluster.place import Place, place_of
+from elmore.cluster import address
+from elmore.cluster.address import Place, place_of
+from elmore.cluster.pooled_embedder import PooledEmbedder
 from elmore.cluster.shard import MOST_TRIES, Layers, Shard, embed_shard, in_order
 from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
@@ -157,7 +157,7 @@ def test_bad_places_are_refused(on: str | None, workers: int | None, said: str):
 
 
 def test_a_place_is_an_address_and_a_number(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(place, "find_spec", lambda _: object())
+    monkeypatch.setattr(address, "find_spec", lambda _: object())
     assert place_of(None, None) is None
     assert place_of("ray", 3) == Place(workers=3)
     assert place_of("ray://10.0.0.1:6379", None) == Place(address="10.0.0.1:6379")
@@ -166,7 +166,7 @@ def test_a_place_is_an_address_and_a_number(monkeypatch: pytest.MonkeyPatch):
 def test_without_ray_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(place, "find_spec", lambda _: None)
+    monkeypatch.setattr(address, "find_spec", lambda _: None)
     (tmp_path / "in.txt").write_text("a b\n")
     command = ["embed", str(tmp_path / "in.txt"), str(tmp_path / "a.npz"), "--on", "ray"]
     assert main(command) == 2

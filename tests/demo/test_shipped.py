@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import elmore
-from elmore.checkpoint.names import shipped_names
+from elmore.checkpoint.source_names import shipped_names
 from elmore.cli.main import main
 from elmore.demo.demo import demo
 from elmore.embedder import Embedder

@@ -7,7 +7,7 @@ import pytest
 
 from elmore import Embedder
 from elmore.cli.main import main
-from elmore.dump.static import distinct_words, write_static
+from elmore.dump.static_vectors import distinct_words, write_static
 from elmore.errors import InputError
 from elmore.models.static import StaticVectors
 

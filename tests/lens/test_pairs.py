@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from elmore.lens.config import LensConfig
-from elmore.lens.pairs import PredictedWords, find_pairs
+from elmore.lens.nearby_pairs import PredictedWords, find_pairs
 
 SENTENCES = [list("abcdefgh"), list("abxab"), ["rare"], list("ba")]
 EVERY = LensConfig(frequent=1.0, min_count=2, window=2, pairs=4)

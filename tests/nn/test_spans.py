@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from elmore.nn.antecedents import Antecedents, antecedent_loss, bucket, with_none
-from elmore.nn.spans import Spans, TextStates, keep_best
+from elmore.nn.span_ranking import Spans, TextStates, keep_best
 
 LENGTHS = [3, 1, 4]
 

@@ -5,7 +5,7 @@ them under many names. And which model is meant where there are several.
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmore.checkpoint.names import PART_MARK
+from elmore.checkpoint.source_names import PART_MARK
 from elmore.errors import FormatError
 from elmore.small_files import open_regular
 from elmore.text.vocabulary import VOCABULARY, VOCABULARY_GZ

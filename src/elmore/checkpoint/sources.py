@@ -34,9 +34,9 @@ from elmore.checkpoint.gpt2 import is_gpt2, read_gpt2, writable, write_gpt2
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
-from elmore.checkpoint.names import PART_MARK, check_name, exists, is_remote
 from elmore.checkpoint.native import is_native, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
+from elmore.checkpoint.source_names import PART_MARK, check_name, exists, is_remote
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from elmore.checkpoint.names import shipped_names
+from elmore.checkpoint.source_names import shipped_names
 from elmore.errors import InputError
 from elmore.files.text_file import STDIN, read_lines
 

@@ -86,7 +86,7 @@ def check_plot(plot: Path | None) -> None:
 def choose_models(model: str | None, word: str | None) -> "dict[Language, str]":
     """The model for each language: both included models, or that of the word's language. Without
     a word, a given model is asked which language it reads when it is loaded."""
-    from elmore.checkpoint.names import shipped_names
+    from elmore.checkpoint.source_names import shipped_names
     from elmore.demo.ambiguous_words import language_of
 
     asked: list[Language] = [language_of(word)] if word else ["en"]

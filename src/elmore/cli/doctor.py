@@ -80,7 +80,7 @@ def environment_lines() -> list[tuple[str, str]]:
     """What elmore runs on."""
     import torch
 
-    from elmore.checkpoint.names import shipped_names
+    from elmore.checkpoint.source_names import shipped_names
     from elmore.engine.runner import describe
 
     extras = [

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmore.checkpoint.names import check_name
+from elmore.checkpoint.source_names import check_name
 from elmore.errors import InputError
 from elmore.files.text_file import STDIN, find_files
 

@@ -32,7 +32,7 @@ from elmore.cli.options import (
     Workers,
 )
 from elmore.cli.progress import Bar, text_bytes
-from elmore.cluster.place import place_of
+from elmore.cluster.address import place_of
 from elmore.errors import ConfigError
 from elmore.files.sentence_files import LONGEST, SentenceFiles
 from elmore.files.text_file import find_files
@@ -93,7 +93,7 @@ def embed(
     """Write the vectors of every line of a text."""
     place = place_of(on, workers)
     check_files(model=model, text=input)
-    from elmore.cluster.embedder import embedder_on
+    from elmore.cluster.pooled_embedder import embedder_on
     from elmore.dump.config import DumpConfig, check_target, format_of
     from elmore.dump.dump import dump
     from elmore.dump.resumable import started_with

@@ -47,7 +47,7 @@ def export(
     """Write a vector for every distinct word of a text, most frequent first."""
     check_files(model=source, text=text)
     from elmore.cli.progress import counting_bar
-    from elmore.dump.static import distinct_words, write_static
+    from elmore.dump.static_vectors import distinct_words, write_static
     from elmore.embedder import Embedder
     from elmore.errors import ConfigError
     from elmore.files.sentence_files import SentenceFiles

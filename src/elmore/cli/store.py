@@ -30,7 +30,7 @@ from elmore.cli.options import (
     Workers,
 )
 from elmore.cli.progress import Bar, text_bytes
-from elmore.cluster.place import place_of
+from elmore.cluster.address import place_of
 from elmore.errors import ConfigError, FormatError
 from elmore.files.sentence_files import SentenceFiles
 from elmore.files.text_file import STDIN, find_files
@@ -77,7 +77,7 @@ def fill(
     """Add the sentences of a text, each once. If stopped, run it again to continue."""
     place = place_of(on, workers)
     check_files(model=model, text=text)
-    from elmore.cluster.embedder import embedder_on
+    from elmore.cluster.pooled_embedder import embedder_on
     from elmore.embedder import Embedder
     from elmore.store.store import Store
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 
 from elmore import __version__
-from elmore.cluster.place import Place
+from elmore.cluster.address import Place
 from elmore.cluster.shard import Layers, Shard, embed_shard
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError

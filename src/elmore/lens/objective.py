@@ -16,7 +16,7 @@ from elmore.embedder import Embedder
 from elmore.embedding import Vectors
 from elmore.errors import FormatError
 from elmore.lens.config import LensConfig
-from elmore.lens.pairs import PredictedWords, find_pairs
+from elmore.lens.nearby_pairs import PredictedWords, find_pairs
 from elmore.lens.sample import Words
 from elmore.models.lens import Lens
 from elmore.nn.nearby_words import NearbyWords

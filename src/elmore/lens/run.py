@@ -10,7 +10,7 @@ from pathlib import Path
 from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
 from elmore.checkpoint.companions import HDF5_ENDINGS
 from elmore.checkpoint.lens import FILE, write_lens
-from elmore.checkpoint.names import exists, is_remote, shipped_names
+from elmore.checkpoint.source_names import exists, is_remote, shipped_names
 from elmore.checkpoint.sources import WITH_LENS, find_source, load, save
 from elmore.config import load_json
 from elmore.embedder import Embedder
@@ -21,8 +21,8 @@ from elmore.files.lock import Lock
 from elmore.files.sentence_files import SentenceFiles
 from elmore.files.text_file import find_files
 from elmore.lens.config import LensConfig, LensRun
+from elmore.lens.nearby_pairs import PredictedWords
 from elmore.lens.objective import LensObjective
-from elmore.lens.pairs import PredictedWords
 from elmore.lens.sample import SampleWatch, Words, draw, from_file, to_text
 from elmore.models.lens import Lens
 from elmore.train.loop import Loop, Progress

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from elmore.nn.dropout import Dropout
-from elmore.nn.spans import ScoreLayers
+from elmore.nn.span_ranking import ScoreLayers
 
 _BUCKETS = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # the first distance of each
 N_MATCHES = 3

@@ -14,7 +14,7 @@ from torch import Tensor
 from elmore.config import Frozen
 from elmore.nn.antecedents import N_MATCHES, Antecedents, antecedent_loss, with_none
 from elmore.nn.rnn import BiRNN, SentenceDropout
-from elmore.nn.spans import Candidates, Spans, TextStates, keep_best
+from elmore.nn.span_ranking import Candidates, Spans, TextStates, keep_best
 from elmore.tasks.coref_clusters import linked
 from elmore.tasks.encoded import Batches, Dims, Encoded, Place, Places
 from elmore.tasks.readers.coref import Clusters, Document

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
-from elmore.cluster.place import Place
+from elmore.cluster.address import Place
 from elmore.cluster.ray_pool import RayPool
 from elmore.cluster.shard import Pool, Shard, in_order
 from elmore.embedder import Embedder, embeddings_of
