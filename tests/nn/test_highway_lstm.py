@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.nn.highway_lstm import AlternatingLSTM, HighwayLSTM, _Recurrence
+from elmore.nn.highway_lstm import AlternatingLSTM, HighwayLSTM, Packing, _Recurrence
 
 EXACT = {"rtol": 0, "atol": 1e-12}  # both in float64
 
@@ -23,6 +23,12 @@ def plainly(projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
     return torch.stack(states)
 
 
+def packed(projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
+    sizes = [projected.shape[1]] * len(projected)
+    states = _Recurrence.apply(projected.flatten(0, 1), recurrent, keep, sizes)
+    return states.unflatten(0, projected.shape[:2])
+
+
 @pytest.mark.parametrize(("n_words", "n_rows"), [(5, 3), (1, 3), (5, 1), (1, 1)])
 def test_states_and_gradients_are_those_of_the_equations(n_words: int, n_rows: int):
     torch.manual_seed(1)
@@ -32,7 +38,7 @@ def test_states_and_gradients_are_those_of_the_equations(n_words: int, n_rows: i
     keep = (torch.rand(n_rows, 4, dtype=torch.float64) > 0.3) * 1.4
     weights = torch.randn(n_words, n_rows, 4, dtype=torch.float64)
     found = []
-    for run in (plainly, _Recurrence.apply):
+    for run in (plainly, packed):
         states = run(projected, recurrent, keep)
         grads = torch.autograd.grad(
             (states * weights).sum(), (projected, recurrent), materialize_grads=True
@@ -43,9 +49,35 @@ def test_states_and_gradients_are_those_of_the_equations(n_words: int, n_rows: i
     assert torch.equal(projected, before)  # the input is not written over
 
 
+def test_gradients_of_sentences_of_different_lengths_are_those_of_each_alone():
+    torch.manual_seed(5)
+    net = AlternatingLSTM(3, 4, 3).double()
+    lengths = (2, 5, 1, 5, 3)
+    x = torch.randn(5, 5, 3, dtype=torch.float64)
+    weights = torch.randn(5, 5, 4, dtype=torch.float64)
+    mask = torch.arange(5) < torch.tensor(lengths).unsqueeze(1)
+    parameters = list(net.parameters())
+    both = torch.autograd.grad((net(x, mask) * weights).sum(), parameters)
+    alone = (net(x[n : n + 1, :m], mask[n : n + 1, :m]) for n, m in enumerate(lengths))
+    loss = sum((y[0] * weights[n, :m]).sum() for n, (y, m) in enumerate(zip(alone, lengths)))
+    for have, want in zip(both, torch.autograd.grad(loss, parameters), strict=True):
+        torch.testing.assert_close(have, want, **EXACT)
+
+
+def test_packed_words_come_back_to_their_places():
+    mask = torch.tensor([[True, False, False], [True, True, True], [True, True, False]])
+    packing = Packing(mask)
+    assert packing.sizes == [3, 2, 1]
+    x = torch.arange(9.0).view(3, 3, 1)
+    packed_words = packing.pack(x)
+    assert packed_words.flatten().tolist() == [3, 6, 0, 4, 7, 5]
+    assert packed_words[packing.turned].flatten().tolist() == [5, 7, 0, 4, 6, 3]
+    assert torch.equal(packing.unpack(packed_words), x * mask.unsqueeze(-1))
+
+
 def test_one_word_has_a_gradient_too():
     layer = HighwayLSTM(3, 2)
-    layer(layer.project(torch.randn(4, 1, 3))).sum().backward()
+    layer(layer.project(torch.randn(4, 3)), [4]).sum().backward()
     assert layer.weight.grad is not None
     assert layer.recurrent.grad is not None
     assert not layer.recurrent.grad.any()  # there is no state before the first word
@@ -88,9 +120,9 @@ def test_a_sentence_alone_and_in_a_batch_is_the_same():
 def test_what_is_dropped_is_dropped_for_the_whole_sentence():
     torch.manual_seed(4)
     layer = HighwayLSTM(3, 64, dropout=0.5)
-    states = layer(layer.project(torch.randn(2, 7, 3)))
+    states = layer(layer.project(torch.randn(14, 3)), [2] * 7).unflatten(0, (7, 2)).transpose(0, 1)
     dropped = states == 0  # (B, T, H)
     assert (dropped.all(dim=1) == dropped.any(dim=1)).all()
     assert 10 < dropped[0, 0].sum() < 54
     assert (dropped[0, 0] != dropped[1, 0]).any()
-    assert (layer.eval()(layer.project(torch.randn(2, 7, 3))) != 0).all()
+    assert (layer.eval()(layer.project(torch.randn(14, 3)), [2] * 7) != 0).all()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.errors import InputError
 from elmore.nn.crf import barrier_of, best_paths
-from elmore.nn.highway_lstm import AlternatingLSTM
+from elmore.nn.highway_lstm import AlternatingLSTM, Packing
 from elmore.nn.rnn import SentenceDropout
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
 from elmore.tasks.propositions import PREDICATE, Proposition, RoleSentence, arguments_of
@@ -254,15 +254,18 @@ class RolesHead(Head[RoleSentence, FoundRoles]):
         the words is the same for all propositions of a sentence: it is computed once."""
         first = self.layers.first
         of_words, of_mark = first.weight.split([self.dim, self.mark.embedding_dim], dim=1)
-        words = F.linear(sentences.vectors, of_words, first.bias)  # (B, T, 6H)
         marks = F.linear(self.mark.weight, of_mark)  # (2, 6H): another word, the predicate
-        projected = words[rows] + marks[0]  # (P, T, 6H)
-        numbers = torch.arange(len(rows), device=words.device)
-        there = torch.tensor(predicates, device=words.device)
+        words = F.linear(sentences.vectors, of_words, first.bias + marks[0])  # (B, T, 6H)
+        row_of, place_of = (torch.tensor(x, device=words.device) for x in (rows, predicates))
+        packing = Packing(sentences.mask[row_of])
+        there = row_of[packing.rows] * words.shape[1] + packing.steps  # (N,)
+        projected = words.flatten(0, 1).index_select(0, there)  # (N, 6H)
+        marked = (packing.steps == place_of[packing.rows]).nonzero().flatten()  # (P,)
         step = (marks[1] - marks[0]).expand(len(rows), -1)
-        projected = projected.index_put((numbers, there), step, accumulate=True)
-        own = sentences.rows(rows)
-        scores: Tensor = self.output(own.with_late(self.layers.above(projected, own.mask)))
+        projected = projected.index_add(0, marked, step)
+        states = packing.unpack(self.layers.above(projected, packing))  # (P, T, H)
+        late = None if sentences.late is None else sentences.late[row_of]
+        scores: Tensor = self.output(states if late is None else torch.cat([states, late], -1))
         return scores
 
 
