@@ -59,7 +59,9 @@ def test_gradients_of_sentences_of_different_lengths_are_those_of_each_alone():
     parameters = list(net.parameters())
     both = torch.autograd.grad((net(x, mask) * weights).sum(), parameters)
     alone = (net(x[n : n + 1, :m], mask[n : n + 1, :m]) for n, m in enumerate(lengths))
-    loss = sum((y[0] * weights[n, :m]).sum() for n, (y, m) in enumerate(zip(alone, lengths)))
+    loss = sum(
+        (y[0] * weights[n, :m]).sum() for n, (y, m) in enumerate(zip(alone, lengths, strict=True))
+    )
     for have, want in zip(both, torch.autograd.grad(loss, parameters), strict=True):
         torch.testing.assert_close(have, want, **EXACT)
 
