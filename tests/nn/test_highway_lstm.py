@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmore.kernel_files import find_library
 from elmore.nn.highway_lstm import AlternatingLSTM, HighwayLSTM, Packing, _Recurrence
 
 EXACT = {"rtol": 0, "atol": 1e-12}  # both in float64
+CLOSE = {"rtol": 1e-5, "atol": 2e-6}  # the kernel computes in float32
 
 
 def plainly(projected: Tensor, recurrent: Tensor, keep: Tensor) -> Tensor:
@@ -35,7 +37,7 @@ def test_states_and_gradients_are_those_of_the_equations(n_words: int, n_rows: i
     projected = torch.randn(n_words, n_rows, 24, dtype=torch.float64, requires_grad=True)
     before = projected.detach().clone()
     recurrent = torch.randn(20, 4, dtype=torch.float64, requires_grad=True)
-    keep = (torch.rand(n_rows, 4, dtype=torch.float64) > 0.3) * 1.4
+    keep = (torch.rand(n_rows, 4) > 0.3).double() * 1.4
     weights = torch.randn(n_words, n_rows, 4, dtype=torch.float64)
     found = []
     for run in (plainly, packed):
@@ -64,6 +66,27 @@ def test_gradients_of_sentences_of_different_lengths_are_those_of_each_alone():
     )
     for have, want in zip(both, torch.autograd.grad(loss, parameters), strict=True):
         torch.testing.assert_close(have, want, **EXACT)
+
+
+@pytest.mark.parametrize("hidden", [4, 13, 40])
+def test_the_kernel_computes_what_pytorch_does(hidden: int):
+    """Also where the units are no multiple of a vector's width."""
+    if find_library() is None:
+        pytest.skip("no compiled kernel here")
+    torch.manual_seed(6)
+    sizes = [5, 3, 3, 1]
+    projected = torch.randn(12, 6 * hidden, requires_grad=True)
+    recurrent = (torch.randn(5 * hidden, hidden) / hidden**0.5).requires_grad_()
+    keep = (torch.rand(5, hidden) > 0.3).float() * 1.4
+    weights = torch.randn(12, hidden)
+    found = []
+    for dtype in (torch.float32, torch.float64):  # float64 is computed by PyTorch
+        inputs = [t.to(dtype) for t in (projected, recurrent, keep)]
+        states = _Recurrence.apply(*inputs, sizes)
+        grads = torch.autograd.grad((states * weights.to(dtype)).sum(), (projected, recurrent))
+        found.append([t.float() for t in (states, *grads)])
+    for have, want in zip(*found, strict=True):
+        torch.testing.assert_close(have, want, **CLOSE)
 
 
 def test_packed_words_come_back_to_their_places():

@@ -5,8 +5,8 @@ carries the layer's input past the cell; a gate r decides how much of each is ta
     g          = tanh(W x_t + U h_{t-1} + b)   h_t = m ∘ (r ∘ o ∘ tanh(c_t) + (1 − r) ∘ (W_k x_t))
 
 m is a dropout mask, one for all words of a sentence: what is dropped is not remembered either.
-Sentences are packed: no layer computes anything for padding. Gradients are written by hand, which
-is several times as fast as an autograd node per word.
+Sentences are packed: no layer computes anything for padding. Gradients are written by hand
+(highway_steps.py), which is several times as fast as an autograd node per word.
 """
 
 # B sentences, T words in the longest, N words in all, n sentences that have a word at a step,
@@ -20,8 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmore.nn.dropout import Dropout
+from elmore.nn.highway_steps import HighwayStep, steps_for
 
-_FROM_INPUT, _FROM_STATE = 6, 5  # blocks i, f, o, r, g; the highway only has the input
+_FROM_INPUT, _FROM_STATE = 6, 5  # blocks i, f, o, r, g; the highway has the input alone
 
 
 class Packing:
@@ -112,6 +113,29 @@ class AlternatingLSTM(nn.Module):
         return x if len(self.layers) % 2 else x[packing.turned]
 
 
+class _Pass:
+    """The numbers of all steps of a layer, of packed words."""
+
+    def __init__(self, tensors: Sequence[Tensor], sizes: Sequence[int]):
+        self.projected, self.keep, self.gates, self.cells, self.states = tensors
+        self.sizes, self.starts = sizes, [0, *accumulate(sizes)]
+        self._zero = self.cells.new_zeros(self.keep.shape)  # (B, H), before the first words
+
+    def rows(self, t: int) -> slice:
+        """The packed words of a step."""
+        return slice(self.starts[t], self.starts[t + 1])
+
+    def before(self, t: int, x: Tensor) -> Tensor:
+        """States or cells of the step before, of the sentences that have a word now: (n, H)."""
+        return (x[self.rows(t - 1)] if t else self._zero)[: self.sizes[t]]
+
+    def step(self, t: int) -> HighwayStep:
+        now, keep = self.rows(t), self.keep[: self.sizes[t]]
+        before = self.before(t, self.cells)
+        moved = (x[now] for x in (self.cells, self.states))
+        return HighwayStep(self.projected[now], self.gates[now], before, keep, *moved)
+
+
 class _Recurrence(torch.autograd.Function):
     """The equations above over (N, 6H), with U (5H, H) and m (B, H) -> (N, H)."""
 
@@ -119,64 +143,29 @@ class _Recurrence(torch.autograd.Function):
     def forward(
         ctx: Any, projected: Tensor, recurrent: Tensor, keep: Tensor, sizes: Sequence[int]
     ) -> Tensor:
-        hidden = recurrent.shape[1]
-        gates = projected.new_empty(len(projected), _FROM_STATE * hidden)  # (N, 5H)
-        cells, states = (projected.new_empty(len(projected), hidden) for _ in range(2))
-        h = c = projected.new_zeros(sizes[0], hidden)
-        turned, start = recurrent.t(), 0
-        for n in sizes:
-            now = slice(start, start + n)
-            x, carried = projected[now].split([_FROM_STATE * hidden, hidden], dim=1)
-            step = torch.addmm(x, h[:n], turned, out=gates[now])  # (n, 5H)
-            step[:, : 4 * hidden].sigmoid_()
-            step[:, 4 * hidden :].tanh_()
-            i, f, o, r, g = step.split(hidden, dim=1)
-            c = torch.mul(f, c[:n], out=cells[now]).addcmul_(i, g)
-            y = torch.tanh(c).mul_(o)
-            h = torch.lerp(carried, y, r, out=states[now]).mul_(keep[:n])
-            start += n
-        ctx.save_for_backward(projected, recurrent, keep, gates, cells, states)
+        from_state, hidden = recurrent.shape  # 5H, H
+        made = (projected.new_empty(len(projected), d) for d in (from_state, hidden, hidden))
+        tensors = (projected.contiguous(), keep.contiguous(), *made)
+        layer, steps = _Pass(tensors, sizes), steps_for(projected, recurrent)
+        for t in range(len(sizes)):
+            step = layer.step(t)
+            torch.mm(layer.before(t, layer.states), recurrent.t(), out=step.gates)  # (n, 5H)
+            steps.forward(step)
+        ctx.save_for_backward(recurrent, *tensors)
         ctx.sizes = sizes
-        return states
+        return layer.states
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        projected, recurrent, keep, gates, cells, states = ctx.saved_tensors
-        hidden = recurrent.shape[1]
-        d_projected = torch.empty_like(projected)  # (N, 6H)
-        d_h = d_c = grad.new_zeros(0, hidden)  # of the sentences with a later word
-        start, sizes = len(projected), ctx.sizes
-        for t in range(len(sizes) - 1, -1, -1):
-            n, later = sizes[t], len(d_h)
-            start -= n
-            now = slice(start, start + n)
-            before = slice(start - sizes[t - 1], start - sizes[t - 1] + n)  # unused at t = 0
-            i, f, o, r, g = gates[now].split(hidden, dim=1)
-            squashed = torch.tanh(cells[now])
-            d_state = grad[now].clone()
-            d_state[:later] += d_h
-            d_state *= keep[:n]
-            d_y = d_state * r
-            d_cell = d_y * o * (1 - squashed * squashed)
-            d_cell[:later] += d_c
-            d_i, d_f, d_o, d_r, d_g, d_carried = d_projected[now].split(hidden, dim=1)
-            torch.mul(d_cell, g * i, out=d_i).mul_(1 - i)
-            torch.mul(d_y, squashed * o, out=d_o).mul_(1 - o)
-            carried = projected[now, _FROM_STATE * hidden :]
-            torch.mul(d_state, o * squashed - carried, out=d_r).mul_(r * (1 - r))
-            torch.mul(d_cell, i, out=d_g).mul_(1 - g * g)
-            torch.sub(d_state, d_y, out=d_carried)
-            d_c = d_cell * f
-            if not t:  # there is neither a cell nor a state before the first word
-                d_f.zero_()
-                break
-            torch.mul(d_c, cells[before], out=d_f).mul_(1 - f)
-            d_h = d_projected[now, : _FROM_STATE * hidden] @ recurrent
-        d_steps = d_projected[sizes[0] :, : _FROM_STATE * hidden]
-        return d_projected, d_steps.t() @ _before(states, sizes), None, None
-
-
-def _before(states: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The state before each packed word but the first ones: (N, H) -> (N − B, H)."""
-    steps = zip(states.split(list(sizes)), sizes[1:], strict=False)
-    return torch.cat([states[:0], *(step[:n] for step, n in steps)])
+        recurrent, *tensors = ctx.saved_tensors
+        layer, steps = _Pass(tensors, ctx.sizes), steps_for(grad, recurrent)
+        n_steps, grad = len(layer.sizes), grad.contiguous()
+        d_projected = torch.empty_like(layer.projected)  # (N, 6H)
+        d_sums = d_projected[:, : len(recurrent)]  # (N, 5H)
+        d_cell, d_state = grad.new_empty(layer.keep.shape), layer.states[:0]  # (B, H), (later, H)
+        for t in range(n_steps - 1, -1, -1):
+            now, mine = layer.rows(t), d_cell[: layer.sizes[t]]
+            steps.backward(layer.step(t), grad[now], d_state, mine, d_projected[now])
+            d_state = d_sums[now] @ recurrent if t else d_state
+        before = [layer.before(t, layer.states) for t in range(n_steps)]
+        return d_projected, d_sums.t() @ torch.cat(before), None, None

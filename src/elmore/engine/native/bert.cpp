@@ -74,20 +74,6 @@ inline void add_panel(const float* a, int64_t stride, const float* panel, int64_
         for (int c = 0; c < COLUMNS; ++c) to[r][c] = sum[r][c];
 }
 
-// The first `room` of a tile's columns, from memory and back.
-inline Vec take(const float* from, int64_t room) {
-    if (room >= LANES) return load<Vec>(from);
-    float part[LANES] = {};
-    if (room > 0) std::copy_n(from, room, part);
-    return load<Vec>(part);
-}
-inline void put(float* to, Vec v, int64_t room) {
-    if (room >= LANES) return store(to, v);
-    float part[LANES];
-    store(part, v);
-    if (room > 0) std::copy_n(part, room, to);
-}
-
 // x times the normal distribution's share below x, which is 1/2 + x P(x²) / Q(x²): a fit over
 // |x| <= 5.5 with an error under 2.2e-7 max(1, |x|); beyond, the share is 0 or 1 up to rounding.
 inline Vec gelu(Vec x) {
@@ -115,7 +101,7 @@ inline void each(float* y, int64_t rows, int64_t columns, int64_t stride, Functi
     for (int64_t r = 0; r < rows; ++r, y += stride) {
         int64_t i = 0;
         for (; i + LANES <= columns; i += LANES) store(y + i, function(load<Vec>(y + i)));
-        if (i < columns) put(y + i, function(take(y + i, columns - i)), columns - i);
+        if (i < columns) give(y + i, function(take(y + i, columns - i)), columns - i);
     }
 }
 void activate(float* y, int64_t rows, int64_t columns, int64_t stride, int64_t activation) {
@@ -155,7 +141,7 @@ void multiply(const Product& w, const float* x, int64_t n, int64_t first_panel, 
                     for (int r = 0; r < R; ++r)
                         for (int c = 0; c < COLUMNS; ++c) {
                             const int64_t at = column + c * LANES;
-                            put(y + (first + r) * w.outputs + at, sum[r][c], w.outputs - at);
+                            give(y + (first + r) * w.outputs + at, sum[r][c], w.outputs - at);
                         }
                 });
             }
@@ -306,7 +292,7 @@ void multiply(const Product& w, const Bytes& x, int64_t n, int64_t first_panel, 
                 for (int r = 0; r < R; ++r)
                     for (int c = 0; c < COLUMNS; ++c) {
                         const int64_t at = p * WIDTH + c * LANES;
-                        put(y + (first + r) * w.outputs + at,
+                        give(y + (first + r) * w.outputs + at,
                             total[r][c] + load<Vec>(w.bias + at), w.outputs - at);
                     }
             });
@@ -369,7 +355,7 @@ struct Head {
             add_panel<R>(scores.data(), width, &values[d * t], t, sum);
             for (int r = 0; r < R; ++r)
                 for (int c = 0; c < COLUMNS; ++c)
-                    put(out + r * out_stride + d + c * LANES, sum[r][c] * (1.0f / total[r]),
+                    give(out + r * out_stride + d + c * LANES, sum[r][c] * (1.0f / total[r]),
                         size - d - c * LANES);
         }
     }

@@ -25,24 +25,6 @@ extern "C" struct Step {
 
 namespace {
 
-// Numbers at the end of a row may be fewer than LANES.
-inline Vec take(const float* from, int64_t count) {
-    if (count == LANES) return load<Vec>(from);
-    Vec v{};
-    std::memcpy(&v, from, count * sizeof(float));
-    return v;
-}
-inline void give(float* to, Vec v, int64_t count) {
-    if (count == LANES) return store(to, v);
-    std::memcpy(to, &v, count * sizeof(float));
-}
-
-inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exponential(-x)); }  // never 0: see `exponential`
-inline Vec tangent(Vec x) {
-    const Vec e = exponential_less_one(2.0f * x);
-    return e / (e + 2.0f);
-}
-
 // work(direction, row) for all rows of both directions, shared among threads.
 template <class Work> void for_rows(const Step& step, const Work& work) {
     const int64_t n = 2 * step.n;  // both directions
@@ -60,13 +42,6 @@ template <class Work> void for_rows(const Step& step, const Work& work) {
     for (int64_t p = mine; p < parts; ++p) part(p);
     part(0);
     for (auto& other : others) other.join();
-}
-
-// work(place, count) for all places of a row.
-template <class Work> inline void for_places(int64_t cells, const Work& work) {
-    int64_t i = 0;
-    for (; i + LANES <= cells; i += LANES) work(i, LANES);
-    if (i < cells) work(i, cells - i);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Vectors as wide as the machine's, and the exponential function on them.
+// Vectors as wide as the machine's, and the functions of an LSTM on them.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -58,6 +58,31 @@ inline Vec exponential(Vec x) {
 inline Vec exponential_less_one(Vec x) {
     const Exponential e = split_exponential(x);
     return e.more * e.power + (e.power - 1.0f);
+}
+
+// Up to LANES numbers, from memory and back: at the end of a row there may be fewer, or none.
+inline Vec take(const float* from, int64_t count) {
+    if (count >= LANES) return load<Vec>(from);
+    Vec v{};
+    if (count > 0) std::memcpy(&v, from, count * sizeof(float));
+    return v;
+}
+inline void give(float* to, Vec v, int64_t count) {
+    if (count >= LANES) return store(to, v);
+    if (count > 0) std::memcpy(to, &v, count * sizeof(float));
+}
+
+inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exponential(-x)); }  // never 0: see `exponential`
+inline Vec tangent(Vec x) {
+    const Vec e = exponential_less_one(2.0f * x);
+    return e / (e + 2.0f);
+}
+
+// work(place, count) for all places of a row.
+template <class Work> inline void for_places(int64_t n, const Work& work) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) work(i, LANES);
+    if (i < n) work(i, n - i);
 }
 
 }  // namespace
