@@ -20,10 +20,12 @@ from elmore import Elmo, Embedder, Index, Store
 from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load, save
+from elmore.checkpoint.static import static_checkpoint
 from elmore.cli.main import main
 from elmore.demo.demo import demo
 from elmore.errors import ElmoreError
 from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.static_table import StaticConfig, StaticTable
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.transformer import TransformerConfig
@@ -100,6 +102,15 @@ def _causal_transformer() -> Checkpoint:
     return tiny_causal(ONE_WAY, tied=False)
 
 
+def _static() -> Checkpoint:
+    vocabulary = Vocabulary([*MARKS, *WORDS])
+    model = StaticTable(StaticConfig(n_words=len(vocabulary), dim=8))
+    torch.nn.init.normal_(model.vectors, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.vectors[vocabulary.unknown] = 0.0
+    return static_checkpoint(model.requires_grad_(False).eval(), vocabulary)
+
+
 KINDS: dict[str, Callable[[], Checkpoint]] = {
     "LSTM biLM": _characters,
     "Transformer biLM": _transformer,
@@ -111,6 +122,7 @@ KINDS: dict[str, Callable[[], Checkpoint]] = {
     "causal LSTM": tiny_causal,
     "causal Transformer": _causal_transformer,
     "GPT-2": tiny_gpt2,
+    "static": _static,
     "toy": toy_checkpoint,
 }
 # PyTorch adds up another number of rows in another order: these kinds are equal up to rounding.

@@ -11,10 +11,11 @@ import secrets
 import shlex
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "engine" / "native"
-UNITS = ("lstm.cpp", "steps.cpp", "bert.cpp")
+UNITS = ("lstm.cpp", "steps.cpp", "bert.cpp", "pairs.cpp")
 SOURCES = (*UNITS, "vectors.h")
 FLAGS = (
     "-std=c++20", "-O3", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-fno-math-errno",
@@ -42,6 +43,14 @@ def load_library(path: Path) -> ctypes.CDLL | None:
     except OSError:
         return None
     return library if library.elmore_supported() else None
+
+
+@cache
+def find_library(folder: Path = FOLDER) -> ctypes.CDLL | None:
+    """The fastest that runs here. Cached: what is installed does not change in a program."""
+    built = (path for path in kernel_paths(folder).values() if path.is_file())
+    found = (library for path in built if (library := load_library(path)) is not None)
+    return next(found, None)
 
 
 def build(folder: Path = FOLDER) -> list[Path]:

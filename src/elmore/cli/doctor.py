@@ -109,6 +109,7 @@ def examine(
     from elmore.checkpoint.sources import find_source, open_source, read_source
     from elmore.models.bert import Bert
     from elmore.models.causal import Causal
+    from elmore.models.static_table import StaticTable
 
     given = find_source(source, options, download=False)
     with open_source(source, options, download=False) as found:
@@ -122,6 +123,8 @@ def examine(
             described = _bert(config, checkpoint)
         case Causal(config=config):
             described = _causal(config, checkpoint, softmax)
+        case StaticTable():
+            described = _static(checkpoint)
         case _:
             described = _bilm(checkpoint, softmax)
     return ModelSummary(
@@ -165,6 +168,18 @@ def _bert(config: "BertConfig", checkpoint: "Checkpoint") -> dict[str, Any]:
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{len(reader.wordpiece):,} pieces",
         "heads": ("heads", ", ".join(checkpoint.heads) or "none"),
+    }
+
+
+def _static(checkpoint: "Checkpoint") -> dict[str, Any]:
+    n_words = len(checkpoint.vocabulary or ())
+    return {
+        "input": f"words, a table of {n_words:,}",
+        "context": "none: a word has one vector",
+        "layers": "1, context-free",
+        "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
+        "vocabulary": f"{n_words:,} words",
+        "heads": ("heads", "none"),
     }
 
 

@@ -5,8 +5,9 @@ from elmore.models.bert import Bert, BertConfig
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.causal import Causal, CausalConfig
 from elmore.models.layers import LayerModel
+from elmore.models.static_table import StaticConfig, StaticTable
 
-ModelConfig = BiLMConfig | BertConfig | CausalConfig
+ModelConfig = BiLMConfig | BertConfig | CausalConfig | StaticConfig
 """A union by `kind`. Folders of version 1 name no kind: they are biLMs."""
 
 
@@ -19,6 +20,8 @@ def build(config: ModelConfig) -> LayerModel:
             return Bert(config)
         case CausalConfig():
             return Causal(config)
+        case StaticConfig():
+            return StaticTable(config)
 
 
 def identity(config: Frozen) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmore.kernel_files import FOLDER, kernel_paths, load_library
+from elmore.kernel_files import FOLDER, find_library
 
 _CELLS_A_THREAD = 1 << 15  # about 100 µs of work; starting a thread takes a tenth of that
 
@@ -126,8 +126,5 @@ def _rows(t: Tensor) -> _Rows:
 
 @cache
 def find_native(folder: Path = FOLDER) -> NativeSteps | None:
-    """Cached: what is installed does not change while a program runs."""
-    for path in kernel_paths(folder).values():
-        if path.is_file() and (library := load_library(path)) is not None:
-            return NativeSteps(library)
-    return None
+    library = find_library(folder)
+    return None if library is None else NativeSteps(library)

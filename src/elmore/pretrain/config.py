@@ -15,6 +15,7 @@ from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.masked_instances import InstancesConfig
 from elmore.pretrain.sentences import ReadingConfig
+from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import LinearSchedule
@@ -152,7 +153,9 @@ def _kind(config: Any) -> str:
 AnyConfig = Annotated[
     Annotated[PretrainConfig, Tag("bilm")]
     | Annotated[MaskedConfig, Tag("masked")]
-    | Annotated[CausalRunConfig, Tag("causal")],
+    | Annotated[CausalRunConfig, Tag("causal")]
+    | Annotated[SgnsConfig, Tag("sgns")]
+    | Annotated[GloveConfig, Tag("glove")],
     Discriminator(_kind),
 ]
 """What a recipe returns, by the kind of its objective."""
@@ -164,7 +167,7 @@ class Asked:
 
     corpus: list[str | Path]
     output: Path
-    config: PretrainConfig | MaskedConfig | CausalRunConfig
+    config: PretrainConfig | MaskedConfig | CausalRunConfig | SgnsConfig | GloveConfig
     valid: Path | None
     vocabulary: Path | None
     source: str | None
@@ -214,4 +217,16 @@ def masked_config(of: Asked | Run) -> MaskedConfig:
 def causal_config(of: Asked | Run) -> CausalRunConfig:
     """The config of a causal model's run."""
     assert isinstance(of.config, CausalRunConfig)
+    return of.config
+
+
+def sgns_config(of: Asked | Run) -> SgnsConfig:
+    """The config of a run that learns skip-grams."""
+    assert isinstance(of.config, SgnsConfig)
+    return of.config
+
+
+def glove_config(of: Asked | Run) -> GloveConfig:
+    """The config of a run that learns GloVe's counts."""
+    assert isinstance(of.config, GloveConfig)
     return of.config

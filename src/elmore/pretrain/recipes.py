@@ -28,6 +28,7 @@ from elmore.pretrain.config import (
 )
 from elmore.pretrain.masked_instances import InstancesConfig
 from elmore.pretrain.sentences import ReadingConfig
+from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
 from elmore.train.schedule import CosineSchedule, LinearSchedule, NoamSchedule
@@ -204,6 +205,16 @@ def causal_transformer() -> CausalRunConfig:
     )  # fmt: skip
 
 
+def sgns() -> SgnsConfig:
+    """Static vectors by skip-grams with negative samples, at gensim's defaults: 100 numbers."""
+    return SgnsConfig()
+
+
+def glove() -> GloveConfig:
+    """Static vectors by GloVe's counts, at its paper's settings: 100 numbers."""
+    return GloveConfig()
+
+
 RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "elmo-small": elmo_small,
     "elmo-medium": elmo_medium,
@@ -219,6 +230,8 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "causal-original": causal_original,
     "causal-laptop": causal_laptop,
     "causal-transformer": causal_transformer,
+    "sgns": sgns,
+    "glove": glove,
 }
 
 
@@ -231,8 +244,9 @@ def find_recipe(name: str) -> AnyConfig:
         names = ", ".join(RECIPES)
         raise ConfigError(f"No recipe {name!r}; expected one of {names}, or my_runs.py:name.")
     config = _from_file(Path(file), function)
-    if not isinstance(config, PretrainConfig | MaskedConfig | CausalRunConfig):
-        expected = "a PretrainConfig, a MaskedConfig or a CausalRunConfig"
+    kinds = (PretrainConfig, MaskedConfig, CausalRunConfig, SgnsConfig, GloveConfig)
+    if not isinstance(config, kinds):
+        expected = "one of " + ", ".join(kind.__name__ for kind in kinds)
         raise ConfigError(f"{name} returned a {type(config).__name__}; expected {expected}.")
     return config
 

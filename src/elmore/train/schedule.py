@@ -43,14 +43,16 @@ class CosineSchedule(Frozen):
 
 
 class LinearSchedule(Frozen):
-    """Up in a straight line for the share `warmup` of the run, then down to zero at its end: how
+    """Up in a straight line for the share `warmup` of the run, then down to `floor` at its end: how
     BERT is pretrained and fine-tuned, without the jump that the original has after the warmup."""
 
     kind: Literal["linear"] = "linear"
     warmup: float = Field(default=0.1, ge=0, lt=1)
+    floor: float = Field(default=0.0, ge=0, le=1)
 
     def factor(self, step: int, progress: float, drops: int) -> float:
         down = (1 - min(1.0, progress)) / (1 - self.warmup)
+        down = self.floor + (1 - self.floor) * down
         return min(down, progress / self.warmup) if self.warmup else down
 
 

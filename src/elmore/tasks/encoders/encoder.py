@@ -14,10 +14,10 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.checkpoint.bert import bert_of
+from elmore.checkpoint.sources import load_static
 from elmore.config import Frozen
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError
-from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
 from elmore.tasks.encoded import Dims, Encoded, Input, words_of
@@ -200,7 +200,7 @@ def _pretrained(
 ) -> VectorSource:
     name = part.name
     if name.startswith(STATIC):
-        vectors = StaticVectors.load(Path(name.removeprefix(STATIC)))
+        vectors = load_static(name.removeprefix(STATIC))
         return StaticWords(name, vectors, words, tune=config.tune_static)
     if name.startswith(STORE):
         stored = LayersInStore(Store.open(name.removeprefix(STORE)))
