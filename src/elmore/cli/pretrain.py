@@ -123,7 +123,8 @@ def _figures(progress: "Progress", figures: dict[str, float], sampled: bool) -> 
         return masked + pairs
     if "forward" not in figures:  # a causal model
         speed = progress.words / max(progress.seconds, 1e-9)
-        return f"perplexity {math.exp(min(figures['loss'], 20.0)):.1f}  {speed:,.0f} pieces/s"
+        loss = figures.get("cross_entropy", figures["loss"])  # without penalties
+        return f"perplexity {math.exp(min(loss, 20.0)):.1f}  {speed:,.0f} pieces/s"
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
     speed = progress.words / 2 / max(progress.seconds, 1e-9)
     # over the samples alone it is far lower than the model's perplexity
