@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elmore.checkpoint.sources import Source
     from elmore.models.bert import BertConfig
     from elmore.models.causal import CausalConfig
+    from elmore.nn.awd_lstm import AWDConfig
     from elmore.nn.char_cnn import CharCNNConfig
     from elmore.nn.gpt import GPTConfig
     from elmore.nn.lstm import LSTMConfig
@@ -198,7 +199,7 @@ def _causal(config: "CausalConfig", checkpoint: "Checkpoint", softmax: bool) -> 
     return {
         "input": f"pieces; a word is {word}",
         "context": f"one direction only: words before, none after; {_context(config.context)}",
-        "layers": f"{config.context.n_layers + 1}, {first}",
+        "layers": f"{checkpoint.model.n_layers}, {first}",
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{len(subwords_of(checkpoint)):,} pieces",
         "heads": ("softmax", f"there, {tied}" if softmax else "missing"),
@@ -257,7 +258,9 @@ def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
             )
 
 
-def _context(context: "LSTMConfig | TransformerConfig | GPTConfig") -> str:
+def _context(context: "LSTMConfig | AWDConfig | TransformerConfig | GPTConfig") -> str:
+    if context.kind == "awd":
+        return f"AWD-LSTM, {context.n_layers} layers: {', '.join(map(str, context.widths))}"
     if context.kind == "gpt":
         sizes = f"{context.n_heads} heads, feed-forward {context.ff_dim} ({context.activation})"
         return f"GPT-2, {context.n_layers} layers, {sizes}, {context.max_positions:,} positions"

@@ -129,7 +129,8 @@ def _figures(progress: "Progress", figures: dict[str, float], kind: str) -> str:
     if kind in ("sgns", "glove"):
         return f"loss {figures['loss']:.3f}  {speed:,.0f} pairs/s"
     if "forward" not in figures:  # a causal model
-        return f"perplexity {math.exp(min(figures['loss'], 20.0)):.1f}  {speed:,.0f} pieces/s"
+        loss = figures.get("cross_entropy", figures["loss"])  # without penalties
+        return f"perplexity {math.exp(min(loss, 20.0)):.1f}  {speed:,.0f} pieces/s"
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
     # over the samples alone it is far lower than the model's perplexity
     name = "sampled perplexity" if kind == "sampled" else "perplexity"

@@ -140,6 +140,13 @@ class CausalRunConfig(Frozen):
     epochs: float | None = Field(default=None, gt=0, le=1e9)
     output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On the vectors that predict."""
+    floor_rate: float = Field(default=1.0, gt=0, le=1)
+    """What the learning rate is multiplied by from each layer to the one below."""
+    large_states: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Penalty on the mean square of the vectors that predict (AWD-LSTM's activation
+    regularization)."""
+    sudden_states: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Penalty on the mean square of the top layer's change from step to step (its temporal one)."""
     valid_pieces: int = Field(default=50_000, ge=1)
     """Pieces of the validation text that are used each time, about."""
 

@@ -11,6 +11,7 @@ from elmore.errors import ConfigError
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.models.causal import CausalConfig
+from elmore.nn.awd_lstm import AWDConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
@@ -31,7 +32,13 @@ from elmore.pretrain.sentences import ReadingConfig
 from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
-from elmore.train.schedule import CosineSchedule, LinearSchedule, NoamSchedule
+from elmore.train.schedule import (
+    CosineSchedule,
+    LinearSchedule,
+    NoamSchedule,
+    OneCycleSchedule,
+    SlantedSchedule,
+)
 
 
 def _published(dim: int, cell_dim: int, n_highway: int) -> PretrainConfig:
@@ -215,6 +222,68 @@ def glove() -> GloveConfig:
     return GloveConfig()
 
 
+_LINES = ReadingConfig(tokenize=True, lines="sentence")
+"""Lines as the tasks read texts: split into words, each line by itself."""
+
+
+def ulmfit() -> CausalRunConfig:
+    """ULMFiT's AWD-LSTM for general text: 400, 1150, 1150, 400. The paper gives the sizes, and the
+    settings of the later stages; the rate here is that of the next stage. Two differences: pieces
+    are byte pairs, so that no word is unknown in any stage, and every line is read by itself."""
+    return CausalRunConfig(
+        model=CausalConfig(context=AWDConfig()),
+        batches=LinesConfig(pieces=64 * 70, longest=400),
+        reading=_LINES,
+        vocabulary=SubwordConfig(size=30_000),
+        loop=LoopConfig(
+            optimizer=AdamWConfig(lr=4e-3, betas=(0.8, 0.99), weight_decay=1e-3),
+            schedule=OneCycleSchedule(),
+            clip=0.3,
+        ),
+        epochs=14,
+        output_dropout=0.1,
+        large_states=2.0,
+        sudden_states=1.0,
+    )
+
+
+def ulmfit_tune() -> CausalRunConfig:
+    """ULMFiT's second stage, for `--from` a model of `ulmfit` and the text of the task: a slanted
+    triangle, and each layer 2.6 times slower than the one above."""
+    return ulmfit().model_copy(
+        update={
+            "loop": LoopConfig(
+                optimizer=AdamWConfig(lr=4e-3, betas=(0.7, 0.99), weight_decay=1e-7),
+                schedule=SlantedSchedule(),
+                clip=0.3,
+            ),
+            "floor_rate": 1 / 2.6,
+            "epochs": 15,
+        }
+    )
+
+
+def ulmfit_laptop() -> CausalRunConfig:
+    """The same for an hour on two cores: 256, 512, 512, 256, 8,000 pieces, and little dropout,
+    because an hour's text is hardly read twice."""
+    awd = AWDConfig(
+        dim=256, hidden_dim=512, input_dropout=0.05, embed_dropout=0.0, weight_dropout=0.1,
+        hidden_dropout=0.05,
+    )  # fmt: skip
+    return CausalRunConfig(
+        model=CausalConfig(context=awd),
+        batches=LinesConfig(pieces=2000, longest=200),
+        reading=_LINES,
+        loop=LoopConfig(
+            minutes=60,
+            optimizer=AdamWConfig(lr=4e-3, betas=(0.9, 0.99), weight_decay=0.01),
+            schedule=OneCycleSchedule(),
+            clip=1.0,
+        ),
+        output_dropout=0.05,
+    )
+
+
 RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "elmo-small": elmo_small,
     "elmo-medium": elmo_medium,
@@ -232,6 +301,9 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "causal-transformer": causal_transformer,
     "sgns": sgns,
     "glove": glove,
+    "ulmfit": ulmfit,
+    "ulmfit-tune": ulmfit_tune,
+    "ulmfit-laptop": ulmfit_laptop,
 }
 
 

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
@@ -26,12 +26,14 @@ from elmore.small_files import file_sha256, read_small
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
+from elmore.tasks.encoders.tuned_lm import LMTuningConfig
 from elmore.tasks.generation_config import STARTS, GenerationConfig
 from elmore.tasks.readers.texts import two_files
-from elmore.tasks.recipes import AnyTask, FitConfig
+from elmore.tasks.recipes import AnyTask, FitConfig, TuningConfig
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
+T = TypeVar("T", TuningConfig, LMTuningConfig)
 
 
 class Trial(Frozen):
@@ -113,15 +115,17 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
     }
     task, _ = started(config.task, trial.encoder)
     encoder = encoder_settings(config, trial.encoder)
+    encoder = encoder.model_copy(update={"lm": _stretched(encoder.lm, stretch)})
     own = {"task": task, "encoder": encoder, "seed": trial.seed}
     batch = max(1, round(config.batch / stretch))
-    tuning = config.tuning.model_copy(
-        update={
-            "epochs": math.ceil(config.tuning.epochs * stretch),
-            "batch": max(1, round(config.tuning.batch / stretch)),
-        }
-    )
+    tuning = _stretched(config.tuning, stretch)
     return config.model_copy(update={**own, **stretched, "batch": batch, "tuning": tuning})
+
+
+def _stretched(tuning: T, stretch: float) -> T:
+    """The same for the settings of fine-tuning."""
+    epochs, batch = math.ceil(tuning.epochs * stretch), max(1, round(tuning.batch / stretch))
+    return tuning.model_copy(update={"epochs": epochs, "batch": batch})
 
 
 def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
@@ -256,11 +260,12 @@ def _text(settings: dict[str, Any]) -> str:
 
 
 def _complete(before: Any, now: dict[str, Any]) -> Any:
-    """A comparison older than the fine-tuning of BERT has none of it, and so no settings of it:
-    any may be chosen now."""
+    """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
+    may be chosen now."""
     match before:
-        case {"fit": dict(fit), **rest}:
-            return {**rest, "fit": {"tuning": now["fit"]["tuning"], **fit}}
+        case {"fit": {"encoder": dict(encoder), **fit}, **rest}:
+            added = {"lm": now["fit"]["encoder"]["lm"], **encoder}
+            return {**rest, "fit": {"tuning": now["fit"]["tuning"], **fit, "encoder": added}}
     return before
 
 

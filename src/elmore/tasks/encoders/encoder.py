@@ -1,7 +1,8 @@
 """From inputs to vectors. A string names the encoder: `none`, `glove:FILE`, `small-en`,
 `store:DIR`, or several joined by `+`. Every encoder also has word and character vectors that are
-trained with the task, so two encoders differ only in their pretrained vectors. One has not: a
-fine-tuned BERT, `bert:DIR+tune`, is all there is below the task's head.
+trained with the task, so two encoders differ only in their pretrained vectors. Some have not: a
+model that is fine-tuned as its paper does (`bert:DIR+tune`, `lm:DIR+tune`) is all there is below
+the task's head.
 """
 
 # B sentences, T words in the longest, D vector dim
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from elmore.checkpoint.bert import bert_of
 from elmore.checkpoint.sources import load_static
+from elmore.checkpoint.causal import causal_of
 from elmore.config import Frozen
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError
@@ -30,7 +32,7 @@ from elmore.tasks.encoders.layer_sources import (
     LayersInStore,
     TunedLayers,
 )
-from elmore.tasks.encoders.names import NONE, STATIC, STORE, Part, parts_of
+from elmore.tasks.encoders.names import NONE, STATIC, STORE, Part, Way, parts_of
 from elmore.tasks.encoders.source import (
     LearnedMix,
     OwnConfig,
@@ -41,6 +43,7 @@ from elmore.tasks.encoders.source import (
     batch_of,
 )
 from elmore.tasks.encoders.tuned_bert import TunedBert
+from elmore.tasks.encoders.tuned_lm import LMTuningConfig, TunedLM
 
 
 class EncoderConfig(Frozen):
@@ -50,7 +53,7 @@ class EncoderConfig(Frozen):
 
     source: str = NONE
     """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `bert:DIR`,
-    `store:DIR`, or several joined by `+`; after a model `+last4` or `+tune`."""
+    `lm:DIR`, `store:DIR`, or several joined by `+`; after a model `+last4` or `+tune`."""
     join: Join = "input"
     """Where a biLM enters: at the input; there and at the output of the task's RNN; there only."""
     own: OwnConfig | None = OwnConfig()
@@ -66,10 +69,15 @@ class EncoderConfig(Frozen):
     mix_rate: float = Field(default=10.0, gt=0)
     """What the learning rate is multiplied by for these few weights, which would learn slowly."""
 
+    lm: LMTuningConfig = LMTuningConfig()
+    """How a language model is fine-tuned (`lm:DIR+tune`); of no use for other encoders."""
+
     @property
-    def tunes_bert(self) -> bool:
-        """Whether a `bert:DIR` is fine-tuned, as its paper does it."""
-        return any(p.is_bert and (p.tune or self.fine_tune) for p in parts_of(self.source))
+    def tunes(self) -> Way | None:
+        """Which kind of model is fine-tuned as its paper does it; None: the task has a model of its
+        own, whether one below is trained or not."""
+        ways = (p.way for p in parts_of(self.source) if p.tune or self.fine_tune)
+        return next((way for way in ways if way is not None), None)
 
 
 class Encoder(nn.Module):
@@ -176,8 +184,8 @@ def build_encoder(
     """`words` have trained vectors of their own, see `own_words`. A frozen model's vectors are kept
     in a store under `cache`, else in memory."""
     parts = [part for part in parts_of(config.source) if part.name != NONE]
-    if config.tunes_bert:
-        return Encoder(config, [_tuned_bert(parts, config)])
+    if config.tunes is not None:
+        return Encoder(config, [_tuned_alone(parts, config)])
     own = [] if config.own is None else [OwnVectors(config.own, words)]
     pretrained = [_pretrained(part, config, words, cache) for part in parts]
     encoder = Encoder(config, [*own, *pretrained])
@@ -186,13 +194,19 @@ def build_encoder(
     return encoder
 
 
-def _tuned_bert(parts: Sequence[Part], config: EncoderConfig) -> TunedBert:
+def _tuned_alone(parts: Sequence[Part], config: EncoderConfig) -> VectorSource:
+    """A model that is trained as its paper does it."""
+    part = parts[0]
     if len(parts) > 1:
         raise ConfigError(
-            f"encoder {config.source!r}: a BERT that is fine-tuned stands alone; to fine-tune it "
-            "beside other vectors, under the task's own model, leave out 'bert:'."
+            f"encoder {config.source!r}: a model that is fine-tuned so stands alone; to fine-tune "
+            f"it beside other vectors, under the task's own model, leave out '{config.tunes}:'."
         )
-    return TunedBert(parts[0].name, _loaded(parts[0]))
+    match part.way:
+        case "lm":
+            return TunedLM(part.name, _loaded(part), config.lm)
+        case _:
+            return TunedBert(part.name, _loaded(part))
 
 
 def _pretrained(
@@ -216,10 +230,14 @@ def _pretrained(
 
 
 def _loaded(part: Part) -> Embedder:
+    """The model, if it is of the kind that it is called."""
     embedder = Embedder.load(part.model)
-    if part.is_bert:
-        try:
-            bert_of(embedder.checkpoint)
-        except FormatError as error:
-            raise ConfigError(f"encoder {part.name!r}: {error}") from None
+    try:
+        match part.way:
+            case "bert":
+                bert_of(embedder.checkpoint)
+            case "lm":
+                causal_of(embedder.checkpoint)
+    except FormatError as error:
+        raise ConfigError(f"encoder {part.name!r}: {error}") from None
     return embedder
