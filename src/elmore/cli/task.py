@@ -47,7 +47,9 @@ task.add_typer(_evaluate, name="evaluate")
 Name = Annotated[str, typer.Argument(help=f"One of {', '.join(TRAINED)}.")]
 Encoder = Annotated[
     str,
-    typer.Option(help="none, glove:FILE, store:DIR, a model, bert:DIR, lm:DIR; or some, with +."),
+    typer.Option(
+        help="none, glove:FILE, store:DIR, a model, bert:DIR, lm:DIR, gpt:DIR; some with +."
+    ),
 ]
 Moved = Annotated[
     str | None, typer.Option("--encoder", help="The pretrained vectors, if they have moved.")
@@ -227,13 +229,13 @@ def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bo
     from elmore.tasks.recipes import find_task
 
     changes = list(settings)
-    places = ("epochs", "tuning.epochs", "encoder.lm.epochs")
+    places = ("epochs", "tuning.epochs", "encoder.lm.epochs", "encoder.gpt.epochs")
     changes += [] if epochs is None else [f"{place}={epochs}" for place in places]
     changes += ["encoder.fine_tune=true"] if fine_tune else []
     return override(find_task(name), changes)
 
 
-_SETTINGS = {"bert": "tuning.", "lm": "encoder.lm."}
+_SETTINGS = {"bert": "tuning.", "lm": "encoder.lm.", "gpt": "encoder.gpt."}
 """Of each way to fine-tune."""
 
 

@@ -13,6 +13,7 @@ from elmore.models.bilm import BiLMConfig
 from elmore.models.causal import CausalConfig
 from elmore.nn.awd_lstm import AWDConfig
 from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.gpt import GPTConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
 from elmore.nn.transformer import TransformerConfig
@@ -212,6 +213,45 @@ def causal_transformer() -> CausalRunConfig:
     )  # fmt: skip
 
 
+def gpt_laptop() -> CausalRunConfig:
+    """A small GPT-2 for an hour on two cores: four blocks of 256. `elmore convert` writes it as a
+    folder of Hugging Face."""
+    return CausalRunConfig(
+        model=_gpt(256, n_layers=4, n_heads=4, max_positions=512, dropout=0.0),
+        batches=LinesConfig(pieces=2000, longest=200),
+        loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
+        output_dropout=0.0,
+    )
+
+
+def gpt_base() -> CausalRunConfig:
+    """The smallest GPT-2, trained as the first GPT was: 12 blocks of 768, 64 rows of 512 pieces, a
+    cosine after 2,000 steps. Rows are lines here, and pieces in a batch as many."""
+    return CausalRunConfig(
+        model=_gpt(768, n_layers=12, n_heads=12, max_positions=1024, dropout=0.1),
+        batches=LinesConfig(pieces=64 * 512, longest=511),
+        vocabulary=SubwordConfig(size=40_000),
+        loop=LoopConfig(
+            optimizer=AdamWConfig(lr=2.5e-4, weight_decay=0.01),
+            schedule=CosineSchedule(warmup=2000),
+            clip=1.0,
+        ),
+        epochs=100,
+        output_dropout=0.0,
+    )
+
+
+def _gpt(
+    dim: int, *, n_layers: int, n_heads: int, max_positions: int, dropout: float
+) -> CausalConfig:
+    """As a GPT-2 folder can hold it: no biases in the softmax, no mark before a text."""
+    context = GPTConfig(
+        dim=dim, ff_dim=4 * dim, n_layers=n_layers, n_heads=n_heads, max_positions=max_positions,
+        dropout=dropout, attention_dropout=dropout, input_dropout=dropout,
+    )  # fmt: skip
+    return CausalConfig(context=context, softmax_bias=False, mark=False)
+
+
 def sgns() -> SgnsConfig:
     """Static vectors by skip-grams with negative samples, at gensim's defaults: 100 numbers."""
     return SgnsConfig()
@@ -299,6 +339,8 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "causal-original": causal_original,
     "causal-laptop": causal_laptop,
     "causal-transformer": causal_transformer,
+    "gpt-laptop": gpt_laptop,
+    "gpt-base": gpt_base,
     "sgns": sgns,
     "glove": glove,
     "ulmfit": ulmfit,

@@ -76,7 +76,10 @@ class TaskModel(nn.Module):
         return self.encoder.device
 
     def loss(self, examples: Sequence[Any]) -> Tensor:
-        return self.head.loss(*self._encode(examples), examples) + self.encoder.penalty()
+        encoded, places = self._encode(examples)
+        added = [batch.loss for batch in encoded if batch.loss is not None]
+        loss = self.head.loss(encoded, places, examples) + self.encoder.penalty()
+        return sum(added, loss)
 
     def predict(self, examples: Sequence[Any], watch: ExampleWatch = unwatched) -> list[Any]:
         """In the order of the examples, whatever batches they are computed in."""

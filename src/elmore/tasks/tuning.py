@@ -1,6 +1,6 @@
-"""The joint of fine-tuning. A model that is named by its kind (`bert:DIR+tune`, `lm:DIR+tune`) is
-trained as the paper of that kind does; each kind has a file that offers what `FineTuning` lists.
-All other encoders are trained below the task's own model.
+"""The joint of fine-tuning. A model that is named by its kind (`bert:DIR+tune`, `lm:DIR+tune`,
+`gpt:DIR+tune`) is trained as the paper of that kind does; each kind has a file that offers what
+`FineTuning` lists. All other encoders are trained below the task's own model.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from elmore.tasks import tuning_bert, tuning_lm
+from elmore.tasks import tuning_bert, tuning_gpt, tuning_lm
 from elmore.tasks.encoded import Dims
 from elmore.tasks.encoders.encoder import Encoder, EncoderConfig
+from elmore.tasks.encoders.tuned_gpt import GPTTuningConfig
 from elmore.tasks.encoders.tuned_lm import LMTuningConfig
 from elmore.tasks.recipes import FitConfig, TuningConfig
 from elmore.tasks.task import Task
@@ -41,6 +42,8 @@ def fine_tuning(encoder: EncoderConfig) -> FineTuning | None:
             return tuning_bert
         case "lm":
             return tuning_lm
+        case "gpt":
+            return tuning_gpt
         case None:
             return None
 
@@ -60,10 +63,10 @@ def with_used_settings(config: FitConfig) -> FitConfig:
     """Settings of fine-tuning that are of no use here are as if they had not been given."""
     if config.encoder.tunes != "bert":
         config = config.model_copy(update={"tuning": TuningConfig()})
-    if config.encoder.tunes != "lm":
-        encoder = config.encoder.model_copy(update={"lm": LMTuningConfig()})
-        config = config.model_copy(update={"encoder": encoder})
-    return config
+    unused = {"lm": LMTuningConfig(), "gpt": GPTTuningConfig()}
+    unused.pop(config.encoder.tunes or "", None)
+    encoder = config.encoder.model_copy(update=unused)
+    return config.model_copy(update={"encoder": encoder})
 
 
 def tuned_groups(config: FitConfig, encoder: Encoder) -> list[Group]:

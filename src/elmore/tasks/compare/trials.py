@@ -26,6 +26,7 @@ from elmore.small_files import file_sha256, read_small
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
+from elmore.tasks.encoders.tuned_gpt import GPTTuningConfig
 from elmore.tasks.encoders.tuned_lm import LMTuningConfig
 from elmore.tasks.generation_config import STARTS, GenerationConfig
 from elmore.tasks.readers.texts import two_files
@@ -33,7 +34,7 @@ from elmore.tasks.recipes import AnyTask, FitConfig, TuningConfig
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
-T = TypeVar("T", TuningConfig, LMTuningConfig)
+T = TypeVar("T", TuningConfig, LMTuningConfig, GPTTuningConfig)
 
 
 class Trial(Frozen):
@@ -115,7 +116,8 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
     }
     task, _ = started(config.task, trial.encoder)
     encoder = encoder_settings(config, trial.encoder)
-    encoder = encoder.model_copy(update={"lm": _stretched(encoder.lm, stretch)})
+    ways = {"lm": _stretched(encoder.lm, stretch), "gpt": _stretched(encoder.gpt, stretch)}
+    encoder = encoder.model_copy(update=ways)
     own = {"task": task, "encoder": encoder, "seed": trial.seed}
     batch = max(1, round(config.batch / stretch))
     tuning = _stretched(config.tuning, stretch)

@@ -1,8 +1,8 @@
 """From inputs to vectors. A string names the encoder: `none`, `glove:FILE`, `small-en`,
 `store:DIR`, or several joined by `+`. Every encoder also has word and character vectors that are
 trained with the task, so two encoders differ only in their pretrained vectors. Some have not: a
-model that is fine-tuned as its paper does (`bert:DIR+tune`, `lm:DIR+tune`) is all there is below
-the task's head.
+model that is fine-tuned as its paper does (`bert:DIR+tune`, `lm:DIR+tune`, `gpt:DIR+tune`) is all
+there is below the task's head.
 """
 
 # B sentences, T words in the longest, D vector dim
@@ -15,8 +15,9 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.checkpoint.bert import bert_of
-from elmore.checkpoint.sources import load_static
 from elmore.checkpoint.causal import causal_of
+from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.sources import load, load_static
 from elmore.config import Frozen
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError
@@ -43,6 +44,7 @@ from elmore.tasks.encoders.source import (
     batch_of,
 )
 from elmore.tasks.encoders.tuned_bert import TunedBert
+from elmore.tasks.encoders.tuned_gpt import GPTTuningConfig, TunedGPT
 from elmore.tasks.encoders.tuned_lm import LMTuningConfig, TunedLM
 
 
@@ -53,7 +55,7 @@ class EncoderConfig(Frozen):
 
     source: str = NONE
     """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `bert:DIR`,
-    `lm:DIR`, `store:DIR`, or several joined by `+`; after a model `+last4` or `+tune`."""
+    `lm:DIR`, `gpt:DIR`, `store:DIR`, or several joined by `+`; after a model `+last4`, `+tune`."""
     join: Join = "input"
     """Where a biLM enters: at the input; there and at the output of the task's RNN; there only."""
     own: OwnConfig | None = OwnConfig()
@@ -71,6 +73,8 @@ class EncoderConfig(Frozen):
 
     lm: LMTuningConfig = LMTuningConfig()
     """How a language model is fine-tuned (`lm:DIR+tune`); of no use for other encoders."""
+    gpt: GPTTuningConfig = GPTTuningConfig()
+    """The same of a GPT (`gpt:DIR+tune`)."""
 
     @property
     def tunes(self) -> Way | None:
@@ -104,11 +108,13 @@ class Encoder(nn.Module):
         empty = self.place.new_zeros(*batch.mask.shape, 0)
         x = torch.cat([empty, *vectors], dim=-1) * batch.mask.unsqueeze(-1)  # (B, T, D)
         pooled = [output.pooled for output in outputs if output.pooled is not None]
+        losses = [output.loss for output in outputs if output.loss is not None]
         return Encoded(
             x,
             batch.mask,
             torch.cat(late, dim=-1) if late else None,
             torch.cat(pooled, dim=-1) if pooled else None,
+            sum(losses[1:], losses[0]) if losses else None,
         )
 
     @property
@@ -205,6 +211,8 @@ def _tuned_alone(parts: Sequence[Part], config: EncoderConfig) -> VectorSource:
     match part.way:
         case "lm":
             return TunedLM(part.name, _loaded(part), config.lm)
+        case "gpt":
+            return TunedGPT(part.name, _checked(part, load(part.model, heads=True)), config.gpt)
         case _:
             return TunedBert(part.name, _loaded(part))
 
@@ -230,14 +238,19 @@ def _pretrained(
 
 
 def _loaded(part: Part) -> Embedder:
-    """The model, if it is of the kind that it is called."""
     embedder = Embedder.load(part.model)
+    _checked(part, embedder.checkpoint)
+    return embedder
+
+
+def _checked(part: Part, checkpoint: Checkpoint) -> Checkpoint:
+    """A model, if it is of the kind that it is called."""
     try:
         match part.way:
             case "bert":
-                bert_of(embedder.checkpoint)
-            case "lm":
-                causal_of(embedder.checkpoint)
+                bert_of(checkpoint)
+            case "lm" | "gpt":
+                causal_of(checkpoint)
     except FormatError as error:
         raise ConfigError(f"encoder {part.name!r}: {error}") from None
-    return embedder
+    return checkpoint

@@ -2,7 +2,7 @@
 
 none                 glove:FILE           store:DIR
 MODEL                bert:DIR             MODEL+last4          bert:DIR+tune
-glove:FILE+MODEL     glove:FILE+MODEL+tune                     lm:DIR+tune
+glove:FILE+MODEL     glove:FILE+MODEL+tune                     lm:DIR+tune, gpt:DIR+tune
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from typing import Literal
 from elmore.errors import ConfigError
 
 NONE, STATIC, STORE = "none", "glove:", "store:"
-Way = Literal["bert", "lm"]
+Way = Literal["bert", "lm", "gpt"]
 """What a model is called: then it is fine-tuned as the paper of its kind does."""
-WAYS: dict[str, Way] = {"bert:": "bert", "lm:": "lm"}
+WAYS: dict[str, Way] = {"bert:": "bert", "lm:": "lm", "gpt:": "gpt"}
 TUNE, LAST = "tune", "last4"
 _OPTIONS = (TUNE, LAST)
 
