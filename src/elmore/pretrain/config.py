@@ -150,6 +150,12 @@ class CausalRunConfig(Frozen):
     """Pieces of the validation text that are used each time, about."""
 
 
+class AutoencoderConfig(CausalRunConfig):
+    """A recipe for a sequence autoencoder, with the objective of objectives/autoencoder.py."""
+
+    kind: Literal["autoencoder"] = "autoencoder"  # type: ignore[assignment]
+
+
 def _kind(config: Any) -> str:
     """Runs of the first versions name no kind: they are of biLMs."""
     kind = config.get("kind", "bilm") if isinstance(config, dict) else config.kind
@@ -159,7 +165,8 @@ def _kind(config: Any) -> str:
 AnyConfig = Annotated[
     Annotated[PretrainConfig, Tag("bilm")]
     | Annotated[MaskedConfig, Tag("masked")]
-    | Annotated[CausalRunConfig, Tag("causal")],
+    | Annotated[CausalRunConfig, Tag("causal")]
+    | Annotated[AutoencoderConfig, Tag("autoencoder")],
     Discriminator(_kind),
 ]
 """What a recipe returns, by the kind of its objective."""
@@ -219,6 +226,6 @@ def masked_config(of: Asked | Run) -> MaskedConfig:
 
 
 def causal_config(of: Asked | Run) -> CausalRunConfig:
-    """The config of a causal model's run."""
+    """The config of a causal model's run, or of an autoencoder's."""
     assert isinstance(of.config, CausalRunConfig)
     return of.config
