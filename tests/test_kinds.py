@@ -26,6 +26,7 @@ from elmore.demo.demo import demo
 from elmore.errors import ElmoreError
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.static_table import StaticConfig, StaticTable
+from elmore.nn.awd_lstm import AWDConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.transformer import TransformerConfig
@@ -111,6 +112,10 @@ def _static() -> Checkpoint:
     return static_checkpoint(model.requires_grad_(False).eval(), vocabulary)
 
 
+def _awd_backward() -> Checkpoint:
+    return tiny_causal(AWDConfig(dim=8, hidden_dim=12, n_layers=2), backward=True)
+
+
 KINDS: dict[str, Callable[[], Checkpoint]] = {
     "LSTM biLM": _characters,
     "Transformer biLM": _transformer,
@@ -121,6 +126,7 @@ KINDS: dict[str, Callable[[], Checkpoint]] = {
     "DistilBERT": _distilbert,
     "causal LSTM": tiny_causal,
     "causal Transformer": _causal_transformer,
+    "AWD-LSTM, backward": _awd_backward,
     "GPT-2": tiny_gpt2,
     "static": _static,
     "toy": toy_checkpoint,
@@ -128,6 +134,7 @@ KINDS: dict[str, Callable[[], Checkpoint]] = {
 # PyTorch adds up another number of rows in another order: these kinds are equal up to rounding.
 ROUNDING = {"Transformer biLM": 2e-6, "word table": 2e-6}
 ROUNDING |= {"causal LSTM": 2e-6, "causal Transformer": 2e-6, "GPT-2": 2e-6}
+ROUNDING |= {"AWD-LSTM, backward": 2e-6}
 ROUNDING |= {"BERT": 2e-6, "BERT, means of pieces": 2e-6, "DistilBERT": 2e-6}
 
 

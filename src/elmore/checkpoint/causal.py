@@ -44,7 +44,9 @@ def causal_checkpoint(
 ) -> Checkpoint:
     heads = {} if softmax is None else {SOFTMAX: softmax.linear()}
     config = model.config
-    reader = CausalReader(subwords, mark=config.mark, max_positions=config.max_positions)
+    reader = CausalReader(
+        subwords, mark=config.mark, max_positions=config.max_positions, backward=config.backward
+    )
     return Checkpoint(model=model, reader=reader, heads=heads, notes=notes)
 
 

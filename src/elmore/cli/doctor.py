@@ -193,12 +193,13 @@ def _causal(config: "CausalConfig", checkpoint: "Checkpoint", softmax: bool) -> 
         "first": "its first piece",
         "mean": "the mean of its pieces",
     }[config.word]
+    seen = "words after, none before" if config.backward else "words before, none after"
     first = (
         "the embeddings first" if config.context.kind == "gpt" else "including the context-free one"
     )
     return {
         "input": f"pieces; a word is {word}",
-        "context": f"one direction only: words before, none after; {_context(config.context)}",
+        "context": f"one direction only: {seen}; {_context(config.context)}",
         "layers": f"{checkpoint.model.n_layers}, {first}",
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{len(subwords_of(checkpoint)):,} pieces",

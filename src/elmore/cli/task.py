@@ -30,6 +30,7 @@ TRAINED = {
     "taglm": "Spans with the biLM after the first of two layers.",
     "pos": "Parts of speech, in CoNLL-U.",
     "sst": "Sentiment trees, their roots.",
+    "classify": "Texts with a label each, TSV, CSV or JSON lines.",
     "entailment": "Sentence pairs, TSV or JSON lines.",
     "qa": "Questions on paragraphs, SQuAD 1.1.",
     "srl": "Semantic roles, JSON lines or CoNLL columns.",

@@ -4,11 +4,11 @@ layers of vectors like every model, and with its softmax it predicts the next pi
 
 # B rows, T steps, P pieces of all words, W words of all, D dim, V pieces of the vocabulary
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from elmore.config import Frozen
@@ -26,8 +26,8 @@ from elmore.text.causal_reader import CausalBatch
 Context = LSTMConfig | AWDConfig | TransformerConfig | GPTConfig
 CausalContextConfig = Annotated[Context, Field(discriminator="kind")]
 WordPooling = Literal["last", "first", "mean"]
-"""A word's vector: that of its last piece, which has seen all of it (in the first layer, where no
-piece has seen another, their mean), of its first piece, or the mean."""
+"""A word's vector: that of the piece that is read last, which has seen all of it (in the first
+layer, where no piece has seen another, their mean), of the one that is read first, or the mean."""
 
 
 class CausalConfig(Frozen):
@@ -45,6 +45,14 @@ class CausalConfig(Frozen):
     mark: bool = True
     """Whether texts are embedded after the mark of their begin."""
     word: WordPooling = "last"
+    backward: bool = False
+    """Whether texts are read from their end to their begin; pieces keep their bytes' order."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.backward and self.context.kind == "gpt":
+            raise ValueError("a GPT-2 reads forward only: backward is for other contexts")
+        return self
 
     @property
     def dim(self) -> int:

@@ -151,6 +151,12 @@ class CausalRunConfig(Frozen):
     """Pieces of the validation text that are used each time, about."""
 
 
+class AutoencoderConfig(CausalRunConfig):
+    """A recipe for a sequence autoencoder, with the objective of objectives/autoencoder.py."""
+
+    kind: Literal["autoencoder"] = "autoencoder"  # type: ignore[assignment]
+
+
 def _kind(config: Any) -> str:
     """Runs of the first versions name no kind: they are of biLMs."""
     kind = config.get("kind", "bilm") if isinstance(config, dict) else config.kind
@@ -161,6 +167,7 @@ AnyConfig = Annotated[
     Annotated[PretrainConfig, Tag("bilm")]
     | Annotated[MaskedConfig, Tag("masked")]
     | Annotated[CausalRunConfig, Tag("causal")]
+    | Annotated[AutoencoderConfig, Tag("autoencoder")]
     | Annotated[SgnsConfig, Tag("sgns")]
     | Annotated[GloveConfig, Tag("glove")],
     Discriminator(_kind),
@@ -222,7 +229,7 @@ def masked_config(of: Asked | Run) -> MaskedConfig:
 
 
 def causal_config(of: Asked | Run) -> CausalRunConfig:
-    """The config of a causal model's run."""
+    """The config of a causal model's run, or of an autoencoder's."""
     assert isinstance(of.config, CausalRunConfig)
     return of.config
 

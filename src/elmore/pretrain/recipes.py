@@ -20,6 +20,7 @@ from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.config import (
     AnyConfig,
+    AutoencoderConfig,
     CausalRunConfig,
     LinesConfig,
     MaskedConfig,
@@ -324,6 +325,27 @@ def ulmfit_laptop() -> CausalRunConfig:
     )
 
 
+def sa_lstm() -> AutoencoderConfig:
+    """The sequence autoencoder of "Semi-supervised Sequence Learning": one layer of 1024. Its table
+    has 1024 columns instead of 512, as here the softmax is tied to it."""
+    return AutoencoderConfig(
+        model=_causal_lstm(1024, 1024, dropout=0.0),
+        batches=LinesConfig(pieces=256 * 70, longest=400),
+        reading=_LINES,
+        vocabulary=SubwordConfig(size=30_000),
+        loop=LoopConfig(optimizer=AdamWConfig(lr=1e-3), clip=1.0, steps=100_000),
+    )
+
+
+def sa_lstm_laptop() -> AutoencoderConfig:
+    """The same for an hour on two cores: one layer of 512, 8,000 pieces."""
+    return AutoencoderConfig(
+        model=_causal_lstm(512, 512),
+        reading=_LINES,
+        loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
+    )
+
+
 RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "elmo-small": elmo_small,
     "elmo-medium": elmo_medium,
@@ -346,6 +368,8 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "ulmfit": ulmfit,
     "ulmfit-tune": ulmfit_tune,
     "ulmfit-laptop": ulmfit_laptop,
+    "sa-lstm": sa_lstm,
+    "sa-lstm-laptop": sa_lstm_laptop,
 }
 
 

@@ -45,7 +45,9 @@ class LabelScores(Head[HasLabel, str]):
         raise NotImplementedError
 
     def loss(self, encoded: Batches, places: Places, examples: Sequence[HasLabel]) -> Tensor:
-        scores = self.scores(encoded, places)
+        return self.cross_entropy(self.scores(encoded, places), examples)
+
+    def cross_entropy(self, scores: Tensor, examples: Sequence[HasLabel]) -> Tensor:
         gold = [self.labels.index(example.label or "") for example in examples]
         return F.cross_entropy(scores, torch.tensor(gold, device=scores.device))
 

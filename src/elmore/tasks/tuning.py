@@ -71,8 +71,8 @@ def with_used_settings(config: FitConfig) -> FitConfig:
 
 def tuned_groups(config: FitConfig, encoder: Encoder) -> list[Group]:
     """A model below the task's own is trained at one rate, and does not decay."""
-    way, floors = fine_tuning(config.encoder), encoder.tuned()
+    way = fine_tuning(config.encoder)
     if way is not None:
-        return way.groups(config, floors)
-    tuned = [parameter for floor in floors for parameter in floor]
+        return [g for source in encoder.sources for g in way.groups(config, source.tuned())]
+    tuned = [parameter for floor in encoder.tuned() for parameter in floor]
     return [Group(tuned, rate=config.encoder.fine_tune_rate, decay=False)] if tuned else []

@@ -10,6 +10,7 @@ from torch import nn
 from elmore.errors import ConfigError
 from elmore.tasks.classification import Classification
 from elmore.tasks.encoded import Dims
+from elmore.tasks.encoders.names import parts_of
 from elmore.tasks.pooled_head import PooledHead
 from elmore.tasks.recipes import FitConfig
 from elmore.tasks.task import Head, Labels, Task
@@ -20,9 +21,10 @@ from elmore.train.optimizer import AdamWConfig, Group
 
 def task_of(config: FitConfig) -> Task[Any, Any, Any]:
     """One label for one text."""
+    n_models = len(parts_of(config.encoder.source))
 
     def labels(state: Labels, dims: Dims) -> Head[Any, Any]:
-        return PooledHead(state.labels, dims, config.encoder.lm)
+        return PooledHead(state.labels, dims, config.encoder.lm, n_models)
 
     match config.task:
         case Classification() as task:

@@ -125,16 +125,20 @@ def steps_per_epoch(run: Run) -> float:
     return max(1.0, 1.3 * (run.words + run.sentences) / causal_config(run).batches.pieces)
 
 
-def build(run: Run, folder: Path, world: World, newest: Path | None) -> "CausalObjective":
+def build(
+    run: Run, folder: Path, world: World, newest: Path | None, kind: type[CausalLM] = CausalLM
+) -> "CausalObjective":
+    """`kind` is the model with its loss."""
     config = causal_config(run)
     torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
     subwords = read_subwords(folder / SUBWORDS)
     at = newest or run.source
-    model = _start(config, None if at is None else load(at, heads=True), str(at))
+    model = _start(kind, config, None if at is None else load(at, heads=True), str(at))
     batches = LineBatches(
         PieceCorpus(folder / CORPUS),
         config.batches,
         subwords,
+        backward=config.model.backward,
         seed=config.loop.seed,
         rank=world.rank,
         n_ranks=world.size,
@@ -149,11 +153,11 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "CausalO
     )
 
 
-def _start(config: CausalRunConfig, source: Checkpoint | None, name: str) -> CausalLM:
+def _start(
+    kind: type[CausalLM], config: CausalRunConfig, source: Checkpoint | None, name: str
+) -> CausalLM:
     """New weights, or those of a checkpoint."""
-    model = CausalLM(
-        Causal(config.model), dropout=config.output_dropout, penalty=state_penalty(config)
-    )
+    model = kind(Causal(config.model), dropout=config.output_dropout, penalty=state_penalty(config))
     if source is not None:
         model.load_state_dict(causal_lm(source, name).state_dict())
     return model
@@ -166,7 +170,8 @@ def state_penalty(config: CausalRunConfig) -> StatePenalty | None:
 
 def held_out(folder: Path, config: CausalRunConfig, subwords: Subwords) -> list[Lines]:
     """Some batches of one pass."""
-    batches = LineBatches(PieceCorpus(folder), config.batches, subwords, seed=_VALID_SEED)
+    corpus, backward = PieceCorpus(folder), config.model.backward
+    batches = LineBatches(corpus, config.batches, subwords, backward=backward, seed=_VALID_SEED)
     found: list[Lines] = []
     while batches.epoch == 0 and sum(int(n.sum()) for _, n in found) < config.valid_pieces:
         found.append(next(batches))

@@ -167,6 +167,8 @@ class Done(Frozen):
     """Of the development file, which chose the epoch."""
     epochs: int
     seconds: float
+    peak: int | None = None
+    """Bytes: the most that the process had at once, in training and in the test."""
     trainable: int
     frozen: int | None
     fingerprints: tuple[str, ...] = ()
@@ -263,11 +265,13 @@ def _text(settings: dict[str, Any]) -> str:
 
 def _complete(before: Any, now: dict[str, Any]) -> Any:
     """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
-    may be chosen now."""
+    may be chosen now. Its classification was of trees."""
     match before:
-        case {"fit": {"encoder": dict(encoder), **fit}, **rest}:
-            added = {"lm": now["fit"]["encoder"]["lm"], **encoder}
-            return {**rest, "fit": {"tuning": now["fit"]["tuning"], **fit, "encoder": added}}
+        case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
+            encoder = {"lm": now["fit"]["encoder"]["lm"], **encoder}
+            task = {"layout": "trees", **task} if task.get("kind") == "classification" else task
+            tuning = now["fit"]["tuning"]
+            return {**rest, "fit": {"tuning": tuning, **fit, "encoder": encoder, "task": task}}
     return before
 
 

@@ -191,7 +191,7 @@ def build_encoder(
     in a store under `cache`, else in memory."""
     parts = [part for part in parts_of(config.source) if part.name != NONE]
     if config.tunes is not None:
-        return Encoder(config, [_tuned_alone(parts, config)])
+        return Encoder(config, _tuned_alone(parts, config))
     own = [] if config.own is None else [OwnVectors(config.own, words)]
     pretrained = [_pretrained(part, config, words, cache) for part in parts]
     encoder = Encoder(config, [*own, *pretrained])
@@ -200,21 +200,23 @@ def build_encoder(
     return encoder
 
 
-def _tuned_alone(parts: Sequence[Part], config: EncoderConfig) -> VectorSource:
-    """A model that is trained as its paper does it."""
-    part = parts[0]
+def _tuned_alone(parts: Sequence[Part], config: EncoderConfig) -> list[VectorSource]:
+    """A model that is trained as its paper does it; of language models, one or more."""
+    if config.tunes == "lm" and all(part.way == "lm" for part in parts):
+        models = [TunedLM(part.name, _loaded(part), config.lm) for part in parts]
+        if len({model.dims for model in models}) > 1:
+            raise ConfigError(f"encoder {config.source!r}: expected models of one width.")
+        return [*models]
     if len(parts) > 1:
         raise ConfigError(
             f"encoder {config.source!r}: a model that is fine-tuned so stands alone; to fine-tune "
             f"it beside other vectors, under the task's own model, leave out '{config.tunes}:'."
         )
-    match part.way:
-        case "lm":
-            return TunedLM(part.name, _loaded(part), config.lm)
-        case "gpt":
-            return TunedGPT(part.name, _checked(part, load(part.model, heads=True)), config.gpt)
-        case _:
-            return TunedBert(part.name, _loaded(part))
+    part = parts[0]
+    if part.way == "gpt":
+        checkpoint = _checked(part, load(part.model, heads=True))
+        return [TunedGPT(part.name, checkpoint, config.gpt)]
+    return [TunedBert(part.name, _loaded(part))]
 
 
 def _pretrained(

@@ -3,6 +3,7 @@
 none                 glove:FILE           store:DIR
 MODEL                bert:DIR             MODEL+last4          bert:DIR+tune
 glove:FILE+MODEL     glove:FILE+MODEL+tune                     lm:DIR+tune, gpt:DIR+tune
+lm:DIR+tune+lm:DIR+tune
 """
 
 from dataclasses import dataclass
