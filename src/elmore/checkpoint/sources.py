@@ -37,18 +37,20 @@ from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
 from elmore.checkpoint.native import is_native, model_kind, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.source_names import PART_MARK, check_name, exists, is_remote
-from elmore.checkpoint.static import (
-    VECTOR_ENDINGS,
-    read_static,
-    vectors_of,
-    write_static_folder,
-    write_vectors,
-)
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
+from elmore.checkpoint.word_models import (
+    KINDS,
+    VECTOR_ENDINGS,
+    read_word_model,
+    vectors_of,
+    write_vectors,
+    write_word_model,
+)
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.bert import Bert
 from elmore.models.causal import Causal
+from elmore.models.context2vec import Context2vec
 from elmore.models.static import StaticVectors
 from elmore.models.static_table import StaticTable
 from elmore.published.catalog import shipped
@@ -60,7 +62,7 @@ from elmore.text.vocabulary import VOCABULARY
 Format = Literal[
     "native",
     "causal",
-    "static",
+    "words",
     "gpt2",
     "bert",
     "bert-tf",
@@ -187,8 +189,8 @@ def _read(found: Source, heads: bool, words: WordOptions) -> Checkpoint:
             return read_native(found.path, heads=heads)
         case "causal":
             return read_causal(found.path, heads=heads)
-        case "static":
-            return read_static(found.path)
+        case "words":
+            return read_word_model(found.path)
         case "manylangs":
             return read_manylangs(found.path)
         case "allennlp":
@@ -217,8 +219,8 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
                 write_gpt2(checkpoint, target)
             case Causal():
                 write_causal(checkpoint, target)
-            case StaticTable():
-                write_static_folder(checkpoint, target)
+            case StaticTable() | Context2vec():
+                write_word_model(checkpoint, target)
             case _:
                 write_native(checkpoint, target)
         return sorted(path for path in target.rglob("*") if path.is_file())
@@ -306,8 +308,8 @@ def _native(folder: Path, _: Path | None) -> Source | None:
     match model_kind(run):
         case "causal":
             return Source("causal", run)
-        case "static":
-            return Source("static", run)
+        case kind if kind in KINDS:
+            return Source("words", run)
     return Source("native", run)
 
 

@@ -110,6 +110,7 @@ def examine(
     from elmore.checkpoint.sources import find_source, open_source, read_source
     from elmore.models.bert import Bert
     from elmore.models.causal import Causal
+    from elmore.models.context2vec import Context2vec
     from elmore.models.static_table import StaticTable
 
     given = find_source(source, options, download=False)
@@ -124,8 +125,8 @@ def examine(
             described = _bert(config, checkpoint)
         case Causal(config=config):
             described = _causal(config, checkpoint, softmax)
-        case StaticTable():
-            described = _static(checkpoint)
+        case StaticTable() | Context2vec():
+            described = _words(checkpoint)
         case _:
             described = _bilm(checkpoint, softmax)
     return ModelSummary(
@@ -172,12 +173,13 @@ def _bert(config: "BertConfig", checkpoint: "Checkpoint") -> dict[str, Any]:
     }
 
 
-def _static(checkpoint: "Checkpoint") -> dict[str, Any]:
-    n_words = len(checkpoint.vocabulary or ())
+def _words(checkpoint: "Checkpoint") -> dict[str, Any]:
+    n_words, n_layers = len(checkpoint.vocabulary or ()), checkpoint.model.n_layers
+    both = "an LSTM in each direction: all words of the sentence but the word itself"
     return {
         "input": f"words, a table of {n_words:,}",
-        "context": "none: a word has one vector",
-        "layers": "1, context-free",
+        "context": "none: a word has one vector" if n_layers == 1 else both,
+        "layers": "1, context-free" if n_layers == 1 else "2: the word, and its context without it",
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{n_words:,} words",
         "heads": ("heads", "none"),

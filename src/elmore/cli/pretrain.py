@@ -14,7 +14,12 @@ from elmore.cli.progress import Bar
 if TYPE_CHECKING:
     from elmore.train.loop import Progress
 
-_BEST = {"masked": "loss", "sgns": "share told apart", "glove": "share told apart"}
+_BEST = {
+    "masked": "loss",
+    "context2vec": "loss",
+    "sgns": "share told apart",
+    "glove": "share told apart",
+}
 
 
 def pretrain(
@@ -126,8 +131,9 @@ def _figures(progress: "Progress", figures: dict[str, float], kind: str) -> str:
         pairs = f"; pairs {figures['nsp_accuracy']:.1%} right" if "nsp" in figures else ""
         return masked + pairs
     speed = progress.words / max(progress.seconds, 1e-9)
-    if kind in ("sgns", "glove"):
-        return f"loss {figures['loss']:.3f}  {speed:,.0f} pairs/s"
+    if kind in ("sgns", "glove", "context2vec"):
+        unit = "words" if kind == "context2vec" else "pairs"
+        return f"loss {figures['loss']:.3f}  {speed:,.0f} {unit}/s"
     if "forward" not in figures:  # a causal model
         loss = figures.get("cross_entropy", figures["loss"])  # without penalties
         return f"perplexity {math.exp(min(loss, 20.0)):.1f}  {speed:,.0f} pieces/s"

@@ -4,10 +4,11 @@ from elmore.config import Frozen
 from elmore.models.bert import Bert, BertConfig
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.causal import Causal, CausalConfig
+from elmore.models.context2vec import Context2vec, Context2vecConfig
 from elmore.models.layers import LayerModel
 from elmore.models.static_table import StaticConfig, StaticTable
 
-ModelConfig = BiLMConfig | BertConfig | CausalConfig | StaticConfig
+ModelConfig = BiLMConfig | BertConfig | CausalConfig | StaticConfig | Context2vecConfig
 """A union by `kind`. Folders of version 1 name no kind: they are biLMs."""
 
 
@@ -22,6 +23,8 @@ def build(config: ModelConfig) -> LayerModel:
             return Causal(config)
         case StaticConfig():
             return StaticTable(config)
+        case Context2vecConfig():
+            return Context2vec(config)
 
 
 def identity(config: Frozen) -> bytes:

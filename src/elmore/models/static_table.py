@@ -48,9 +48,12 @@ class StaticTable(LayerModel):
     def static(self, batch: WordBatch) -> Tensor:
         """The mean of an input's words."""
         states = self(batch)
-        n_words = states.mask.sum(dim=1, keepdim=True).clamp(min=1)
-        mean: Tensor = states.layers[0].sum(dim=1) / n_words
-        return mean
+        return mean_of_words(states.layers[0], states.mask)
 
     def floors(self) -> list[list[nn.Parameter]]:
         return [[self.vectors]]
+
+
+def mean_of_words(x: Tensor, mask: Tensor) -> Tensor:
+    """(B, T, D), zero where there is no word -> (B, D)."""
+    return x.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)

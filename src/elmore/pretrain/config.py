@@ -10,6 +10,7 @@ from elmore.config import Frozen
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.models.causal import CausalConfig
+from elmore.models.context2vec import Context2vecConfig
 from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
@@ -157,6 +158,26 @@ class AutoencoderConfig(CausalRunConfig):
     kind: Literal["autoencoder"] = "autoencoder"  # type: ignore[assignment]
 
 
+class Context2vecRunConfig(Frozen):
+    """A recipe for context2vec, with the objective of objectives/context2vec.py. The published rate
+    of 1e-3 ends in NaN after some epochs: here it is half, and gradients are clipped."""
+
+    kind: Literal["context2vec"] = "context2vec"
+    model: Context2vecConfig = Context2vecConfig()
+    batches: LinesConfig = LinesConfig()
+    """Its pieces are words."""
+    negatives: int = Field(default=10, ge=1, le=1000)
+    """Words that are drawn for each place,"""
+    power: float = Field(default=0.75, ge=0)
+    """with this power of their counts."""
+    reading: ReadingConfig = ReadingConfig()
+    vocabulary: VocabularyConfig = VocabularyConfig()
+    loop: LoopConfig = LoopConfig(optimizer=AdamWConfig(lr=5e-4), clip=5.0)
+    epochs: float | None = Field(default=10, gt=0, le=1e9)
+    valid_words: int = Field(default=50_000, ge=1)
+    """Of the validation text that are used each time, about."""
+
+
 def _kind(config: Any) -> str:
     """Runs of the first versions name no kind: they are of biLMs."""
     kind = config.get("kind", "bilm") if isinstance(config, dict) else config.kind
@@ -169,7 +190,8 @@ AnyConfig = Annotated[
     | Annotated[CausalRunConfig, Tag("causal")]
     | Annotated[AutoencoderConfig, Tag("autoencoder")]
     | Annotated[SgnsConfig, Tag("sgns")]
-    | Annotated[GloveConfig, Tag("glove")],
+    | Annotated[GloveConfig, Tag("glove")]
+    | Annotated[Context2vecRunConfig, Tag("context2vec")],
     Discriminator(_kind),
 ]
 """What a recipe returns, by the kind of its objective."""
@@ -181,7 +203,7 @@ class Asked:
 
     corpus: list[str | Path]
     output: Path
-    config: PretrainConfig | MaskedConfig | CausalRunConfig | SgnsConfig | GloveConfig
+    config: AnyConfig
     valid: Path | None
     vocabulary: Path | None
     source: str | None
@@ -231,6 +253,12 @@ def masked_config(of: Asked | Run) -> MaskedConfig:
 def causal_config(of: Asked | Run) -> CausalRunConfig:
     """The config of a causal model's run, or of an autoencoder's."""
     assert isinstance(of.config, CausalRunConfig)
+    return of.config
+
+
+def context2vec_config(of: Asked | Run) -> Context2vecRunConfig:
+    """The config of a context2vec's run."""
+    assert isinstance(of.config, Context2vecRunConfig)
     return of.config
 
 

@@ -11,6 +11,7 @@ from elmore.errors import ConfigError
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.models.causal import CausalConfig
+from elmore.models.context2vec import Context2vecConfig
 from elmore.nn.awd_lstm import AWDConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.gpt import GPTConfig
@@ -22,6 +23,7 @@ from elmore.pretrain.config import (
     AnyConfig,
     AutoencoderConfig,
     CausalRunConfig,
+    Context2vecRunConfig,
     LinesConfig,
     MaskedConfig,
     PieceVocabularyConfig,
@@ -258,6 +260,26 @@ def sgns() -> SgnsConfig:
     return SgnsConfig()
 
 
+def context2vec() -> Context2vecRunConfig:
+    """The published sizes: words of 300 read, LSTMs of 600, vectors of 600; ten words drawn."""
+    return Context2vecRunConfig()
+
+
+def context2vec_laptop() -> Context2vecRunConfig:
+    """The same for an hour on two cores: words of 128 read, LSTMs of 256, vectors of 256."""
+    return Context2vecRunConfig(
+        model=Context2vecConfig(word_dim=128, hidden=256, dim=256),
+        vocabulary=VocabularyConfig(min_count=3, max_size=50_000),
+        loop=LoopConfig(
+            minutes=60,
+            optimizer=AdamWConfig(lr=2e-3, betas=(0.9, 0.99)),
+            schedule=LinearSchedule(warmup=0.02),
+            clip=5.0,
+        ),
+        epochs=None,
+    )
+
+
 def glove() -> GloveConfig:
     """Static vectors by GloVe's counts, at its paper's settings: 100 numbers."""
     return GloveConfig()
@@ -365,6 +387,8 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "gpt-base": gpt_base,
     "sgns": sgns,
     "glove": glove,
+    "context2vec": context2vec,
+    "context2vec-laptop": context2vec_laptop,
     "ulmfit": ulmfit,
     "ulmfit-tune": ulmfit_tune,
     "ulmfit-laptop": ulmfit_laptop,
@@ -382,7 +406,10 @@ def find_recipe(name: str) -> AnyConfig:
         names = ", ".join(RECIPES)
         raise ConfigError(f"No recipe {name!r}; expected one of {names}, or my_runs.py:name.")
     config = _from_file(Path(file), function)
-    kinds = (PretrainConfig, MaskedConfig, CausalRunConfig, SgnsConfig, GloveConfig)
+    kinds = (
+        PretrainConfig, MaskedConfig, CausalRunConfig, SgnsConfig, GloveConfig,
+        Context2vecRunConfig,
+    )  # fmt: skip
     if not isinstance(config, kinds):
         expected = "one of " + ", ".join(kind.__name__ for kind in kinds)
         raise ConfigError(f"{name} returned a {type(config).__name__}; expected {expected}.")

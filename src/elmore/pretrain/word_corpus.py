@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import remove, write_text
 from elmore.nn.word_pairs import Ids
-from elmore.pretrain.config import Asked
+from elmore.pretrain.config import Asked, VocabularyConfig
 from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
 from elmore.pretrain.sentences import Counts, ReadingConfig
-from elmore.pretrain.static_config import SgnsConfig, StaticRunConfig
+from elmore.pretrain.static_config import SgnsConfig, StaticRunConfig, StaticVocabularyConfig
 from elmore.text.vocabulary import MARKS, VOCABULARY, Vocabulary
 
 CORPUS, VALID = "words", "valid"
@@ -30,7 +30,7 @@ def prepare_words(
     """Write the vocabulary, and the texts as ids of its words."""
     if asked.source is not None:
         raise ConfigError("Static vectors are learned from the text alone; leave out --from.")
-    vocabulary = _vocabulary(asked, config, counts)
+    vocabulary = chosen_vocabulary(asked, config.vocabulary, counts)
     asked.output.mkdir(parents=True, exist_ok=True)
     texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
     for name, paths in texts.items():
@@ -41,10 +41,12 @@ def prepare_words(
     return vocabulary
 
 
-def _vocabulary(asked: Asked, config: StaticRunConfig, counts: Counts) -> Vocabulary:
+def chosen_vocabulary(
+    asked: Asked, wanted: StaticVocabularyConfig | VocabularyConfig, counts: Counts
+) -> Vocabulary:
+    """What is given, or the words of the corpus that are frequent enough."""
     if asked.vocabulary is not None:
         return Vocabulary.read(asked.vocabulary)
-    wanted = config.vocabulary
     found = Vocabulary.from_counts(
         counts.words, min_count=wanted.min_count, max_size=wanted.max_size
     )

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from elmore.checkpoint.static import static_checkpoint, write_static_files
+from elmore.checkpoint.word_models import word_checkpoint, write_word_files
 from elmore.errors import FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.static_table import StaticConfig, StaticTable
@@ -171,4 +171,4 @@ class GloveObjective:
 
     def save(self, folder: Path) -> None:
         self.model.vectors.copy_((self.tables.words + self.tables.contexts)[:, :-1])
-        write_static_files(static_checkpoint(self.model, self.vocabulary), folder)
+        write_word_files(word_checkpoint(self.model, self.vocabulary), folder)

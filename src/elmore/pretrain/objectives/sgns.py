@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmore.checkpoint.static import static_checkpoint, write_static_files
+from elmore.checkpoint.word_models import word_checkpoint, write_word_files
 from elmore.errors import ConfigError
 from elmore.models.static_table import StaticConfig, StaticTable
 from elmore.nn.word_pairs import Ids, SkipGramTables
@@ -144,4 +144,4 @@ class SgnsObjective:
         self.tables.contexts.copy_(state["contexts"])
 
     def save(self, folder: Path) -> None:
-        write_static_files(static_checkpoint(self.model, self.vocabulary), folder)
+        write_word_files(word_checkpoint(self.model, self.vocabulary), folder)
