@@ -1,4 +1,4 @@
-"""context2vec computes what its equations say, whatever the batch: contexts and loss by the oracle."""
+"""context2vec computes what its equations say, whatever the batch: contexts, loss and gradient."""
 
 from typing import Any
 
