@@ -3,6 +3,7 @@ prints what they say it prints. Examples run too."""
 
 import contextlib
 import io
+import json
 import re
 import runpy
 import shlex
@@ -35,13 +36,18 @@ def shown(text: str) -> list[str]:
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Somebody with the checkout's examples in front of them."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    trees = ["(3 (2 a) (3 good))", "(1 (2 a) (1 bad))"] * 4
+    (tmp_path / "trees.txt").write_text("".join(f"{tree}\n" for tree in trees))
+    pair = {"sentence1": "a bank", "sentence2": "a river"}
+    pairs = [json.dumps({**pair, "gold_label": label}) for label in ("neutral", "contradiction")]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(4 * pairs))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 DOCUMENTS = [
     "README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/models.md",
-    "docs/sharing.md", "docs/lens.md", "docs/gpt2.md",
+    "docs/sharing.md", "docs/lens.md", "docs/gpt2.md", "docs/static.md",
 ]  # fmt: skip
 
 

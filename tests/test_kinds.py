@@ -20,10 +20,14 @@ from elmore import Elmo, Embedder, Index, Store
 from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load, save
+from elmore.checkpoint.word_models import word_checkpoint
 from elmore.cli.main import main
 from elmore.demo.demo import demo
 from elmore.errors import ElmoreError
 from elmore.models.bilm import BiLM, BiLMConfig
+from elmore.models.context2vec import Context2vec, Context2vecConfig
+from elmore.models.static_table import StaticConfig, StaticTable
+from elmore.nn.awd_lstm import AWDConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.transformer import TransformerConfig
@@ -100,6 +104,29 @@ def _causal_transformer() -> Checkpoint:
     return tiny_causal(ONE_WAY, tied=False)
 
 
+def _static() -> Checkpoint:
+    vocabulary = Vocabulary([*MARKS, *WORDS])
+    model = StaticTable(StaticConfig(n_words=len(vocabulary), dim=8))
+    torch.nn.init.normal_(model.vectors, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.vectors[vocabulary.unknown] = 0.0
+    return word_checkpoint(model.requires_grad_(False).eval(), vocabulary)
+
+
+def _awd_backward() -> Checkpoint:
+    return tiny_causal(AWDConfig(dim=8, hidden_dim=12, n_layers=2), backward=True)
+
+
+def _context2vec() -> Checkpoint:
+    vocabulary = Vocabulary([*MARKS, *WORDS])
+    torch.manual_seed(0)
+    sizes = {"word_dim": 6, "hidden": 5, "dim": 8}
+    model = Context2vec(Context2vecConfig(n_words=len(vocabulary), **sizes))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return word_checkpoint(model.requires_grad_(False).eval(), vocabulary)
+
+
 KINDS: dict[str, Callable[[], Checkpoint]] = {
     "LSTM biLM": _characters,
     "Transformer biLM": _transformer,
@@ -110,12 +137,17 @@ KINDS: dict[str, Callable[[], Checkpoint]] = {
     "DistilBERT": _distilbert,
     "causal LSTM": tiny_causal,
     "causal Transformer": _causal_transformer,
+    "AWD-LSTM, backward": _awd_backward,
     "GPT-2": tiny_gpt2,
+    "static": _static,
+    "context2vec": _context2vec,
     "toy": toy_checkpoint,
 }
 # PyTorch adds up another number of rows in another order: these kinds are equal up to rounding.
 ROUNDING = {"Transformer biLM": 2e-6, "word table": 2e-6}
 ROUNDING |= {"causal LSTM": 2e-6, "causal Transformer": 2e-6, "GPT-2": 2e-6}
+ROUNDING |= {"AWD-LSTM, backward": 2e-6}
+ROUNDING |= {"context2vec": 2e-6}
 ROUNDING |= {"BERT": 2e-6, "BERT, means of pieces": 2e-6, "DistilBERT": 2e-6}
 
 

@@ -30,17 +30,24 @@ def tiny_pieces(size: int = 280) -> BytePairs:
 
 
 def tiny_lm(
-    context: Any = PLAIN, *, tied: bool = True, seed: int = 0, subwords: Subwords | None = None
+    context: Any = PLAIN,
+    *,
+    tied: bool = True,
+    backward: bool = False,
+    seed: int = 0,
+    subwords: Subwords | None = None,
 ) -> tuple[CausalLM, Subwords]:
     torch.manual_seed(seed)
     subwords = tiny_pieces() if subwords is None else subwords
-    config = CausalConfig(n_pieces=len(subwords), context=context, tied=tied)
+    config = CausalConfig(n_pieces=len(subwords), context=context, tied=tied, backward=backward)
     model = CausalLM(Causal(config))
     for parameter in model.parameters():  # biases too, so that each of them counts
         torch.nn.init.normal_(parameter, std=0.3)
     return model.requires_grad_(False).eval(), subwords
 
 
-def tiny_causal(context: Any = LSTM, *, tied: bool = True, seed: int = 0) -> Checkpoint:
-    model, subwords = tiny_lm(context, tied=tied, seed=seed)
+def tiny_causal(
+    context: Any = LSTM, *, tied: bool = True, backward: bool = False, seed: int = 0
+) -> Checkpoint:
+    model, subwords = tiny_lm(context, tied=tied, backward=backward, seed=seed)
     return causal_checkpoint(model.causal, subwords, model.softmax)

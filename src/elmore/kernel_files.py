@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "engine" / "native"
-UNITS = ("lstm.cpp", "steps.cpp", "bert.cpp", "highway.cpp")
+UNITS = ("lstm.cpp", "steps.cpp", "bert.cpp", "highway.cpp", "pairs.cpp")
 SOURCES = (*UNITS, "vectors.h")
 FLAGS = (
     "-std=c++20", "-O3", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-fno-math-errno",

@@ -370,10 +370,12 @@ def compared(folder: Path) -> Answer:
     """The table without seconds and remarks; the learned mixes apart: they are computed."""
     table = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
     table.pop("notes")
-    table["settings"]["fit"].pop("tuning", None)  # how BERT is fine-tuned: a later version's
+    table["settings"]["fit"].pop("tuning", None)  # how models are fine-tuned: later versions'
+    table["settings"]["fit"]["encoder"].pop("lm", None)
     mixes: list[float] = []
     for row in table["rows"]:
-        row.pop("seconds")
+        for newer in ("seconds", "peak"):
+            row.pop(newer)
         for mix in (mix for seed in row.pop("mixes") for mix in seed):
             mixes += [*mix["weights"], mix["gamma"]]
     return {"table": table, "mixes": flat([np.array(mixes)])}

@@ -232,7 +232,7 @@ def comparison(shared: Path) -> Verb:
         paths = sorted((folder / "out" / "results").glob("*"))
         outcomes = {p.name: read_outcome(p) for p in paths if not p.name.startswith(".")}
         return {
-            name: {k: v for k, v in outcome.model_dump().items() if k != "seconds"}
+            name: {k: v for k, v in outcome.model_dump().items() if k not in ("seconds", "peak")}
             for name, outcome in outcomes.items()
         }
 

@@ -33,6 +33,10 @@ SMALL = {
         "model.context.dim=16", "model.context.ff_dim=32", "model.context.n_layers=2",
         "model.context.dropout=0.1", "model.context.max_positions=16",
     ],
+    "ulmfit-tune": [
+        "model.context.dim=8", "model.context.hidden_dim=12", "epochs=null", "batches.longest=12",
+    ],
+    "sa-lstm-laptop": ["model.context.dim=16", "model.context.cell_dim=16"],
 }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def test_a_function_in_a_file_of_ones_own_is_a_recipe(tmp_path: Path):
         "def wrong():\n    return 7\n"
     )
     assert find_recipe(f"{path}:short").epochs == 1.5
-    with pytest.raises(ConfigError, match=r"wrong returned a int; expected a PretrainConfig"):
+    with pytest.raises(ConfigError, match=r"wrong returned a int; expected one of PretrainConfig"):
         find_recipe(f"{path}:wrong")
     with pytest.raises(ConfigError, match=r"my_runs.py: no function 'absent'"):
         find_recipe(f"{path}:absent")

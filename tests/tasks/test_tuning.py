@@ -23,7 +23,8 @@ from elmore.tasks.model import TaskModel
 from elmore.tasks.objective import TaskObjective
 from elmore.tasks.readers.squad import Question
 from elmore.tasks.task import Labels
-from elmore.tasks.tuning import as_trained, default_rate, task_of
+from elmore.tasks.tuning import as_trained, task_of
+from elmore.tasks.tuning_bert import default_rate
 from elmore.text.piece_reader import PieceReader
 from elmore.text.reader import Pair
 from tests.tasks.bert_tasks import TASKS, TinyTask, paragraph, write_tiny_bert

@@ -9,7 +9,9 @@ from elmore.train.schedule import (
     CosineSchedule,
     LinearSchedule,
     NoamSchedule,
+    OneCycleSchedule,
     PlateauSchedule,
+    SlantedSchedule,
 )
 
 
@@ -48,3 +50,21 @@ def test_noam_is_highest_where_the_climb_ends():
     factors = [schedule.factor(step, 0.0, 0) for step in range(1, 20_000)]
     assert factors.index(max(factors)) + 1 == 6000
     assert max(factors) == pytest.approx(1 / math.sqrt(512 * 6000))
+
+
+def test_the_slanted_triangle_of_ulmfit():
+    """f = 0.1, r = 32: by hand, (1 + 31 p) / 32."""
+    slanted = SlantedSchedule()
+    found = [slanted.factor(t, t / 100, 0) for t in (1, 5, 10, 55, 100)]
+    assert found == pytest.approx([(1 + 3.1) / 32, 0.515625, 1.0, 0.515625, 1 / 32])
+    # The published one has cut = floor(19 · 0.1) = 1 and, at its last step, p = 1 - 17/9 < 0.
+    short = [slanted.factor(t, t / 19, 0) for t in range(1, 20)]
+    assert min(short) == pytest.approx(1 / 32)
+    assert [round(32 * f - 1, 6) for f in short[-2:]] == [round(31 / 17.1, 6), 0]
+    assert slanted.factor(1, 1.0, 0) == pytest.approx(1 / 32)  # a run of one step
+
+
+def test_one_cycle():
+    cycle = OneCycleSchedule(warmup=0.25, start=25, end=100)
+    found = [cycle.factor(0, done, 0) for done in (0.0, 0.125, 0.25, 0.625, 1.0)]
+    assert found == pytest.approx([0.04, 0.52, 1.0, 0.505, 0.01])

@@ -10,8 +10,15 @@ from torch import Tensor
 from elmore.checkpoint.bilm import SOFTMAX, build_softmax
 from elmore.checkpoint.checkpoint import Checkpoint, build_model, check_tensors
 from elmore.checkpoint.lens import write_lens
-from elmore.checkpoint.loose_json import read_json
-from elmore.checkpoint.native import CONFIG, HEADS, MODEL, VERSION, read_tensors, save_tensors
+from elmore.checkpoint.native import (
+    CONFIG,
+    HEADS,
+    MODEL,
+    VERSION,
+    check_version,
+    read_tensors,
+    save_tensors,
+)
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
 from elmore.files.atomic import atomic_folder
@@ -37,29 +44,15 @@ def causal_checkpoint(
 ) -> Checkpoint:
     heads = {} if softmax is None else {SOFTMAX: softmax.linear()}
     config = model.config
-    reader = CausalReader(subwords, mark=config.mark, max_positions=config.max_positions)
+    reader = CausalReader(
+        subwords, mark=config.mark, max_positions=config.max_positions, backward=config.backward
+    )
     return Checkpoint(model=model, reader=reader, heads=heads, notes=notes)
-
-
-def is_causal(folder: Path) -> bool:
-    if not ((folder / CONFIG).is_file() and (folder / MODEL).is_file()):
-        return False
-    try:
-        match read_json(folder / CONFIG):
-            case {"format": "elmore", "model": {"kind": "causal"}}:
-                return True
-    except FormatError:  # other formats will report it
-        pass
-    return False
 
 
 def read_causal(folder: Path, *, heads: bool = False) -> Checkpoint:
     config = load_json(folder / CONFIG, CausalFolderConfig)
-    if config.format != FORMAT or config.version > VERSION:
-        raise FormatError(
-            f"{folder / CONFIG}: version {config.version}; this elmore reads up to {VERSION}. "
-            "A newer elmore may have written it."
-        )
+    check_version(folder / CONFIG, config.format, config.version)
     tensors = read_tensors(folder / MODEL)
     model = build_model(config.model, tensors, str(folder / MODEL))
     assert isinstance(model, Causal)

@@ -32,6 +32,7 @@ from elmore.models.causal import Causal, CausalConfig
 from elmore.nn.gpt import GPTConfig
 from elmore.nn.softmax import Softmax
 from elmore.text.subwords import BytePairs
+from elmore.text.wordpiece import TOKENIZER_CONFIG
 
 PREFIX, HEAD = "transformer.", "lm_head.weight"
 
@@ -164,7 +165,9 @@ def write_gpt2_files(checkpoint: Checkpoint, folder: Path) -> None:
     text = json.dumps(options, indent=2, ensure_ascii=False)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     save_tensors(_named(model, head), folder / MODEL)
-    for name, content in checkpoint.need_reader().files().items():
+    assert isinstance(pieces, BytePairs)
+    files = {**checkpoint.need_reader().files(), TOKENIZER_CONFIG: pieces.settings()}
+    for name, content in files.items():
         (folder / name).write_bytes(content)
 
 

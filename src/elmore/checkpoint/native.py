@@ -31,6 +31,7 @@ from elmore.checkpoint.checkpoint import (
 )
 from elmore.checkpoint.int8_rows import read_int8_rows, to_int8_rows
 from elmore.checkpoint.lens import write_lens
+from elmore.checkpoint.loose_json import read_json
 from elmore.checkpoint.weight_files import open_safetensors
 from elmore.config import Frozen, load_json
 from elmore.errors import FormatError
@@ -80,6 +81,19 @@ class NativeConfig(Frozen):
 
 def is_native(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and (folder / MODEL).is_file()
+
+
+def model_kind(folder: Path) -> str:
+    """What config.json says that the model is; a biLM where it says nothing."""
+    if not (folder / CONFIG).is_file():
+        return "bilm"
+    try:
+        match read_json(folder / CONFIG):
+            case {"format": "elmore", "model": {"kind": str(kind)}}:
+                return kind
+    except FormatError:  # the reader of the format will report it
+        pass
+    return "bilm"
 
 
 def read_native(folder: Path, *, heads: bool = False) -> Checkpoint:
@@ -199,12 +213,16 @@ def write_native_files(checkpoint: Checkpoint, folder: Path, *, int8_heads: bool
 
 def read_config(path: Path) -> NativeConfig:
     config = load_json(path, NativeConfig)
-    if config.format != "elmore" or not 1 <= config.version <= VERSION:
+    check_version(path, config.format, config.version)
+    return config
+
+
+def check_version(path: Path, name: str, version: int) -> None:
+    if name != "elmore" or not 1 <= version <= VERSION:
         raise FormatError(
-            f"{path}: format {config.format!r} version {config.version}; this elmore reads "
+            f"{path}: format {name!r} version {version}; this elmore reads "
             f"format 'elmore' up to version {VERSION}. A newer elmore may have written it."
         )
-    return config
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from elmore.checkpoint.bert_config import AS_THE_FILES_SAY, WordOptions
 from elmore.checkpoint.bert_tf import BERT_CONFIG, read_bert_tf
 from elmore.checkpoint.bilm import bilm_of, softmax_of
 from elmore.checkpoint.bilm_tf import read_bilm_tf
-from elmore.checkpoint.causal import is_causal, read_causal, write_causal
+from elmore.checkpoint.causal import read_causal, write_causal
 from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.companions import (
     HDF5_ENDINGS,
@@ -34,14 +34,25 @@ from elmore.checkpoint.gpt2 import is_gpt2, read_gpt2, writable, write_gpt2
 from elmore.checkpoint.hdf5 import read_hdf5, write_hdf5
 from elmore.checkpoint.lens import read_lens
 from elmore.checkpoint.manylangs import is_manylangs, read_manylangs
-from elmore.checkpoint.native import is_native, read_native, write_native
+from elmore.checkpoint.native import is_native, model_kind, read_native, write_native
 from elmore.checkpoint.options import refuse_unwritable
 from elmore.checkpoint.source_names import PART_MARK, check_name, exists, is_remote
 from elmore.checkpoint.tensor_bundle import latest_checkpoint
+from elmore.checkpoint.word_models import (
+    KINDS,
+    VECTOR_ENDINGS,
+    read_word_model,
+    vectors_of,
+    write_vectors,
+    write_word_model,
+)
 from elmore.errors import ConfigError, FormatError, InputError
 from elmore.files.atomic import atomic_file
 from elmore.models.bert import Bert
 from elmore.models.causal import Causal
+from elmore.models.context2vec import Context2vec
+from elmore.models.static import StaticVectors
+from elmore.models.static_table import StaticTable
 from elmore.published.catalog import shipped
 from elmore.published.download import find_files
 from elmore.published.hub import HUB, hub_folder
@@ -51,6 +62,7 @@ from elmore.text.vocabulary import VOCABULARY
 Format = Literal[
     "native",
     "causal",
+    "words",
     "gpt2",
     "bert",
     "bert-tf",
@@ -122,6 +134,16 @@ def load(
         return read_source(found, heads=heads, words=words)
 
 
+def load_static(source: str) -> StaticVectors:
+    """From a file of vectors, or from a folder of `elmore pretrain --recipe sgns`."""
+    if not Path(source).is_dir():
+        return StaticVectors.load(Path(source))
+    try:
+        return vectors_of(load(source))
+    except FormatError as error:
+        raise FormatError(f"{source}: {error}") from None
+
+
 @contextmanager
 def open_source(
     source: str | Path, options: str | Path | None = None, *, download: bool = True
@@ -167,6 +189,8 @@ def _read(found: Source, heads: bool, words: WordOptions) -> Checkpoint:
             return read_native(found.path, heads=heads)
         case "causal":
             return read_causal(found.path, heads=heads)
+        case "words":
+            return read_word_model(found.path)
         case "manylangs":
             return read_manylangs(found.path)
         case "allennlp":
@@ -184,6 +208,9 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
     what was written."""
     if target.name.endswith(PACKED_ENDINGS):
         return _save_packed(checkpoint, target)
+    if target.suffix in VECTOR_ENDINGS:
+        write_vectors(vectors_of(checkpoint), target)
+        return [target]
     if target.suffix not in HDF5_ENDINGS:
         match checkpoint.model:
             case Bert():
@@ -192,6 +219,8 @@ def save(checkpoint: Checkpoint, target: Path) -> list[Path]:
                 write_gpt2(checkpoint, target)
             case Causal():
                 write_causal(checkpoint, target)
+            case StaticTable() | Context2vec():
+                write_word_model(checkpoint, target)
             case _:
                 write_native(checkpoint, target)
         return sorted(path for path in target.rglob("*") if path.is_file())
@@ -276,7 +305,12 @@ def _native(folder: Path, _: Path | None) -> Source | None:
     run = folder if is_native(folder) else _checkpoint_of_run(folder)
     if run is None:
         return None
-    return Source("causal" if is_causal(run) else "native", run)
+    match model_kind(run):
+        case "causal":
+            return Source("causal", run)
+        case kind if kind in KINDS:
+            return Source("words", run)
+    return Source("native", run)
 
 
 def _checkpoints(folder: Path, options: Path | None) -> Source | None:

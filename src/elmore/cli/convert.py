@@ -16,7 +16,10 @@ def convert(
     source: Source,
     target: Annotated[
         Path,
-        typer.Argument(help="A new folder, x.zip or x.tar.gz, or x.hdf5 (AllenNLP's format)."),
+        typer.Argument(
+            help="A new folder, x.zip, x.tar.gz, x.hdf5 (AllenNLP's format), or static vectors: "
+            "x.txt (word2vec's text), x.npz."
+        ),
     ],
     options: OptionsFile = None,
     pieces: Pieces = None,

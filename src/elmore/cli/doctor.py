@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elmore.checkpoint.sources import Source
     from elmore.models.bert import BertConfig
     from elmore.models.causal import CausalConfig
+    from elmore.nn.awd_lstm import AWDConfig
     from elmore.nn.char_cnn import CharCNNConfig
     from elmore.nn.gpt import GPTConfig
     from elmore.nn.lstm import LSTMConfig
@@ -109,6 +110,8 @@ def examine(
     from elmore.checkpoint.sources import find_source, open_source, read_source
     from elmore.models.bert import Bert
     from elmore.models.causal import Causal
+    from elmore.models.context2vec import Context2vec
+    from elmore.models.static_table import StaticTable
 
     given = find_source(source, options, download=False)
     with open_source(source, options, download=False) as found:
@@ -122,6 +125,8 @@ def examine(
             described = _bert(config, checkpoint)
         case Causal(config=config):
             described = _causal(config, checkpoint, softmax)
+        case StaticTable() | Context2vec():
+            described = _words(checkpoint)
         case _:
             described = _bilm(checkpoint, softmax)
     return ModelSummary(
@@ -168,6 +173,19 @@ def _bert(config: "BertConfig", checkpoint: "Checkpoint") -> dict[str, Any]:
     }
 
 
+def _words(checkpoint: "Checkpoint") -> dict[str, Any]:
+    n_words, n_layers = len(checkpoint.vocabulary or ()), checkpoint.model.n_layers
+    both = "an LSTM in each direction: all words of the sentence but the word itself"
+    return {
+        "input": f"words, a table of {n_words:,}",
+        "context": "none: a word has one vector" if n_layers == 1 else both,
+        "layers": "1, context-free" if n_layers == 1 else "2: the word, and its context without it",
+        "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
+        "vocabulary": f"{n_words:,} words",
+        "heads": ("heads", "none"),
+    }
+
+
 def _causal(config: "CausalConfig", checkpoint: "Checkpoint", softmax: bool) -> dict[str, Any]:
     from elmore.checkpoint.causal import subwords_of
 
@@ -177,13 +195,14 @@ def _causal(config: "CausalConfig", checkpoint: "Checkpoint", softmax: bool) -> 
         "first": "its first piece",
         "mean": "the mean of its pieces",
     }[config.word]
+    seen = "words after, none before" if config.backward else "words before, none after"
     first = (
         "the embeddings first" if config.context.kind == "gpt" else "including the context-free one"
     )
     return {
         "input": f"pieces; a word is {word}",
-        "context": f"one direction only: words before, none after; {_context(config.context)}",
-        "layers": f"{config.context.n_layers + 1}, {first}",
+        "context": f"one direction only: {seen}; {_context(config.context)}",
+        "layers": f"{checkpoint.model.n_layers}, {first}",
         "parameters": sum(tensor.numel() for tensor in checkpoint.model.parameters()),
         "vocabulary": f"{len(subwords_of(checkpoint)):,} pieces",
         "heads": ("softmax", f"there, {tied}" if softmax else "missing"),
@@ -242,7 +261,9 @@ def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
             )
 
 
-def _context(context: "LSTMConfig | TransformerConfig | GPTConfig") -> str:
+def _context(context: "LSTMConfig | AWDConfig | TransformerConfig | GPTConfig") -> str:
+    if context.kind == "awd":
+        return f"AWD-LSTM, {context.n_layers} layers: {', '.join(map(str, context.widths))}"
     if context.kind == "gpt":
         sizes = f"{context.n_heads} heads, feed-forward {context.ff_dim} ({context.activation})"
         return f"GPT-2, {context.n_layers} layers, {sizes}, {context.max_positions:,} positions"

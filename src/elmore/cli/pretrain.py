@@ -14,6 +14,13 @@ from elmore.cli.progress import Bar
 if TYPE_CHECKING:
     from elmore.train.loop import Progress
 
+_BEST = {
+    "masked": "loss",
+    "context2vec": "loss",
+    "sgns": "share told apart",
+    "glove": "share told apart",
+}
+
 
 def pretrain(
     corpus: Corpus,
@@ -23,7 +30,7 @@ def pretrain(
     recipe: Annotated[
         str,
         typer.Option(
-            help="elmo-laptop, bert-laptop, causal-laptop … (in docs/pretraining.md), or "
+            help="elmo-laptop, bert-laptop, causal-laptop, sgns … (docs/pretraining.md), or "
             "my_runs.py:name."
         ),
     ] = "elmo-laptop",
@@ -73,7 +80,9 @@ def pretrain(
     if any(end is not None for end in ends.values()):  # one end replaces all ends of the recipe
         changes += [f"{name}={'null' if end is None else end}" for name, end in ends.items()]
     config = override(find_recipe(recipe), changes)
-    sampled = config.kind == "bilm" and config.softmax.kind == "sampled"
+    kind: str = config.kind
+    if config.kind == "bilm" and config.softmax.kind == "sampled":
+        kind = "sampled"
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # one process speaks for all
     with Bar(quiet, transient=False) as bar:
         bar.update(description="counting")
@@ -85,7 +94,7 @@ def pretrain(
             vocabulary=vocabulary,
             source=source,
             resume=resume,
-            report=lambda progress, figures: _show(bar, progress, figures, sampled),
+            report=lambda progress, figures: _show(bar, progress, figures, kind),
             counting=lambda n_words: bar.update(figures=f"{n_words:,} words"),
             tell=lambda text: bar.line(f"note: {text}"),
         )
@@ -95,7 +104,7 @@ def pretrain(
         done = "finished at" if progress.fraction >= 1 else "at"
         spent = f"{progress.seconds / 60:.1f} minutes"
         print(f"{output}: {done} step {progress.step:,}, {spent}", end="")
-        name = "loss" if config.kind == "masked" else "perplexity"
+        name = _BEST.get(kind, "perplexity")
         best = f", best {name} {progress.best or 0:.2f} at step {progress.best_step or 0:,}"
         print("" if progress.best is None else best)
     if progress.interrupted:
@@ -104,8 +113,8 @@ def pretrain(
         raise stopped
 
 
-def _show(bar: Bar, progress: "Progress", figures: dict[str, float], sampled: bool) -> None:
-    text = _figures(progress, figures, sampled)
+def _show(bar: Bar, progress: "Progress", figures: dict[str, float], kind: str) -> None:
+    text = _figures(progress, figures, kind)
     bar.update(progress.fraction, 1.0, description="training", figures=text)
     if not bar.in_terminal:  # where no bar shows the time that is left
         left = progress.seconds * (1 / max(progress.fraction, 1e-9) - 1)
@@ -114,19 +123,22 @@ def _show(bar: Bar, progress: "Progress", figures: dict[str, float], sampled: bo
         bar.line(f"step {progress.step:,}  {text}{rest}")
 
 
-def _figures(progress: "Progress", figures: dict[str, float], sampled: bool) -> str:
+def _figures(progress: "Progress", figures: dict[str, float], kind: str) -> str:
     if found := {k: v for k, v in figures.items() if k.startswith("valid")}:
         return "  ".join(f"{k.replace('_', ' ')} {v:.2f}" for k, v in found.items())
     if "mlm" in figures:
         masked = f"masked pieces: loss {figures['mlm']:.2f}, {figures['mlm_accuracy']:.1%} right"
         pairs = f"; pairs {figures['nsp_accuracy']:.1%} right" if "nsp" in figures else ""
         return masked + pairs
+    speed = progress.words / max(progress.seconds, 1e-9)
+    if kind in ("sgns", "glove", "context2vec"):
+        unit = "words" if kind == "context2vec" else "pairs"
+        return f"loss {figures['loss']:.3f}  {speed:,.0f} {unit}/s"
     if "forward" not in figures:  # a causal model
-        speed = progress.words / max(progress.seconds, 1e-9)
-        return f"perplexity {math.exp(min(figures['loss'], 20.0)):.1f}  {speed:,.0f} pieces/s"
+        loss = figures.get("cross_entropy", figures["loss"])  # without penalties
+        return f"perplexity {math.exp(min(loss, 20.0)):.1f}  {speed:,.0f} pieces/s"
     forward, backward = (math.exp(min(figures[k], 20.0)) for k in ("forward", "backward"))
-    speed = progress.words / 2 / max(progress.seconds, 1e-9)
     # over the samples alone it is far lower than the model's perplexity
-    name = "sampled perplexity" if sampled else "perplexity"
+    name = "sampled perplexity" if kind == "sampled" else "perplexity"
     part = "  softmax only" if figures.get("softmax_alone") else ""
-    return f"{name} {forward:.1f} → {backward:.1f} ←{part}  {speed:,.0f} words/s"
+    return f"{name} {forward:.1f} → {backward:.1f} ←{part}  {speed / 2:,.0f} words/s"

@@ -30,6 +30,7 @@ TRAINED = {
     "taglm": "Spans with the biLM after the first of two layers.",
     "pos": "Parts of speech, in CoNLL-U.",
     "sst": "Sentiment trees, their roots.",
+    "classify": "Texts with a label each, TSV, CSV or JSON lines.",
     "entailment": "Sentence pairs, TSV or JSON lines.",
     "qa": "Questions on paragraphs, SQuAD 1.1.",
     "srl": "Semantic roles, JSON lines or CoNLL columns.",
@@ -47,7 +48,9 @@ task.add_typer(_evaluate, name="evaluate")
 Name = Annotated[str, typer.Argument(help=f"One of {', '.join(TRAINED)}.")]
 Encoder = Annotated[
     str,
-    typer.Option(help="none, glove:FILE, a model, bert:DIR, store:DIR, or several joined by +."),
+    typer.Option(
+        help="none, glove:FILE, store:DIR, a model, bert:DIR, lm:DIR, gpt:DIR; some with +."
+    ),
 ]
 Moved = Annotated[
     str | None, typer.Option("--encoder", help="The pretrained vectors, if they have moved.")
@@ -227,29 +230,36 @@ def configured(name: str, settings: list[str], epochs: int | None, fine_tune: bo
     from elmore.tasks.recipes import find_task
 
     changes = list(settings)
-    changes += [] if epochs is None else [f"epochs={epochs}", f"tuning.epochs={epochs}"]
+    places = ("epochs", "tuning.epochs", "encoder.lm.epochs", "encoder.gpt.epochs")
+    changes += [] if epochs is None else [f"{place}={epochs}" for place in places]
     changes += ["encoder.fine_tune=true"] if fine_tune else []
     return override(find_task(name), changes)
 
 
+_SETTINGS = {"bert": "tuning.", "lm": "encoder.lm.", "gpt": "encoder.gpt."}
+"""Of each way to fine-tune."""
+
+
 def _check_used(config: "FitConfig", settings: list[str]) -> None:
-    """Refuse a setting that this training would not use: a fine-tuned BERT has its own."""
+    """Refuse a setting that this training would not use: fine-tuning has its own."""
     from elmore.errors import ConfigError
     from elmore.tasks.recipes import FitConfig
 
-    tunes_bert = config.encoder.tunes_bert
+    tunes = config.encoder.tunes
     ways = FitConfig.model_fields.keys() - {"task", "encoder", "seed", "tuning"}
     for setting in settings:
         name = setting.partition("=")[0]
-        if tunes_bert and name in ways:
+        if tunes is not None and name in ways:
             raise ConfigError(
-                f"--set {setting}: a fine-tuned BERT has settings of its own; use tuning.… "
-                f"({', '.join(config.tuning.model_dump())})."
+                f"--set {setting}: a model that is fine-tuned so has settings of its own; use "
+                f"{_SETTINGS[tunes]}{name} and so on (docs/finetuning.md)."
             )
-        if not tunes_bert and name.startswith("tuning"):
-            raise ConfigError(
-                f"--set {setting}: only for a fine-tuned BERT; expected --encoder bert:DIR+tune."
-            )
+        for way, prefix in _SETTINGS.items():
+            if f"{name}.".startswith(prefix) and tunes != way:
+                raise ConfigError(
+                    f"--set {setting}: only for a model that is fine-tuned; expected --encoder "
+                    f"{way}:DIR+tune."
+                )
 
 
 def opened(name: str, folder: Path, encoder: str | None, cache: Path | None) -> "TaskModel":

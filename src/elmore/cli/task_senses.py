@@ -112,9 +112,9 @@ def _measuring(
 
 def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | None]":
     """All layers of a model, cached if asked, and its reader; or static vectors as layers."""
+    from elmore.checkpoint.sources import load_static
     from elmore.embedder import Embedder
     from elmore.errors import ConfigError
-    from elmore.models.static import StaticVectors
     from elmore.store.cached import CachedEmbedder
     from elmore.tasks.encoders.layer_sources import LayersInStore
     from elmore.tasks.encoders.names import BERT, NONE, STATIC, STORE
@@ -123,7 +123,7 @@ def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | Non
     if source == NONE or "+" in source or source.startswith(STORE):
         raise ConfigError(f"encoder {source!r}: expected one model, or glove:FILE.")
     if source.startswith(STATIC):
-        return StaticContext(StaticVectors.load(Path(source.removeprefix(STATIC)))), None
+        return StaticContext(load_static(source.removeprefix(STATIC))), None
     embedder = Embedder.load(source.removeprefix(BERT))
     if cache is None:
         return embedder, embedder.reader

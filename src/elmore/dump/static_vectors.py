@@ -4,12 +4,14 @@ line with both sizes, then a word and its numbers per line.
 
 # V words, D vector dim
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from elmore.embedder import LayerSource
 from elmore.errors import InputError
 from elmore.files.atomic import atomic_file
+from elmore.models.static import write_word2vec
 
 _TOGETHER = 4096
 
@@ -26,7 +28,7 @@ def write_static(
     target: Path,
     watch: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """The vector of each word on its own. Numbers are written so that float32 reads them back."""
+    """The vector of each word on its own."""
     if target.exists():
         raise InputError(f"{target} exists already; remove it or choose another name.")
     if not words:
@@ -34,10 +36,12 @@ def write_static(
     for word in words:
         if not word or word.split() != [word] or "\ufeff" in word:
             raise InputError(f"{word!r:.60} cannot be written: it is empty or contains a space.")
-    with atomic_file(target) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f"{len(words)} {source.dim}\n")
+
+    def rows() -> Iterator[tuple[str, Any]]:
         for start in range(0, len(words), _TOGETHER):
             some = words[start : start + _TOGETHER]
-            for word, vector in zip(some, source.static([[w] for w in some]), strict=True):
-                file.write(f"{word} {' '.join(f'{number:.9g}' for number in vector)}\n")
+            yield from zip(some, source.static([[w] for w in some]), strict=True)
             watch(start + len(some))
+
+    with atomic_file(target) as beside:
+        write_word2vec(beside, rows(), len(words), source.dim)

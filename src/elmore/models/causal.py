@@ -3,30 +3,31 @@ layers of vectors like every model, and with its softmax it predicts the next pi
 """
 
 # B rows, T steps, P pieces of all words, W words of all, D dim, V pieces of the vocabulary
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from elmore.config import Frozen
 from elmore.models.bert import means, padded
 from elmore.models.layers import LayerModel, LayerStates
+from elmore.nn.awd_lstm import AWDLSTM, AWDConfig
 from elmore.nn.causal_context import CausalLSTM, CausalTransformer
-from elmore.nn.dropout import Dropout
+from elmore.nn.dropout import Dropout, SharedDropout
 from elmore.nn.gpt import GPT, GPTConfig
 from elmore.nn.lstm import LSTMConfig, LSTMState
 from elmore.nn.softmax import Softmax
 from elmore.nn.transformer import TransformerConfig
 from elmore.text.causal_reader import CausalBatch
 
-CausalContextConfig = Annotated[
-    LSTMConfig | TransformerConfig | GPTConfig, Field(discriminator="kind")
-]
+Context = LSTMConfig | AWDConfig | TransformerConfig | GPTConfig
+CausalContextConfig = Annotated[Context, Field(discriminator="kind")]
 WordPooling = Literal["last", "first", "mean"]
-"""A word's vector: that of its last piece, which has seen all of it (in the first layer, where no
-piece has seen another, their mean), of its first piece, or the mean."""
+"""A word's vector: that of the piece that is read last, which has seen all of it (in the first
+layer, where no piece has seen another, their mean), of the one that is read first, or the mean."""
 
 
 class CausalConfig(Frozen):
@@ -44,6 +45,14 @@ class CausalConfig(Frozen):
     mark: bool = True
     """Whether texts are embedded after the mark of their begin."""
     word: WordPooling = "last"
+    backward: bool = False
+    """Whether texts are read from their end to their begin; pieces keep their bytes' order."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.backward and self.context.kind == "gpt":
+            raise ValueError("a GPT-2 reads forward only: backward is for other contexts")
+        return self
 
     @property
     def dim(self) -> int:
@@ -51,21 +60,34 @@ class CausalConfig(Frozen):
 
     @property
     def has_state(self) -> bool:
-        return self.context.kind == "lstm"
+        return self.context.kind in ("lstm", "awd")
 
     @property
     def max_positions(self) -> int | None:
         """None: a text of any length is read at once."""
-        return None if isinstance(self.context, LSTMConfig) else self.context.max_positions
+        match self.context:
+            case LSTMConfig() | AWDConfig():
+                return None
+            case context:
+                return context.max_positions
+
+
+def with_dropout_of(context: Context, other: Context) -> Context:
+    """The same network with the other's dropout, as far as both have it."""
+    names = [name for name in type(other).model_fields if name.endswith("dropout")]
+    known = {name: getattr(other, name) for name in names if name in type(context).model_fields}
+    return context.model_copy(update=known)
 
 
 class Causal(LayerModel):
-    """Pieces -> their rows in the table, and the output of every layer of the context."""
+    """Pieces -> their rows in the table, and the output of every layer of the context; of an
+    AWD-LSTM, that of the last layer, which alone has the width of the table."""
 
     def __init__(self, config: CausalConfig):
         super().__init__()
         self.config: CausalConfig = config
-        self.n_layers, self.dim = config.context.n_layers + 1, config.dim
+        one_width = config.context.kind != "awd"
+        self.n_layers, self.dim = (config.context.n_layers if one_width else 1) + 1, config.dim
         self.context_free = config.context.kind != "gpt"  # whose first layer has positions
         self.pieces = nn.Embedding(config.n_pieces, config.dim)
         nn.init.normal_(self.pieces.weight, std=config.dim**-0.5)
@@ -75,6 +97,7 @@ class Causal(LayerModel):
         device = self.pieces.weight.device
         ids, lengths = (torch.from_numpy(a).to(device) for a in (batch.ids, batch.lengths))
         (x, *contexts), _ = self.run(ids, lengths)
+        contexts = contexts[1 - self.n_layers :]
         below = "mean" if self.config.word == "last" else self.config.word
         layers = [_words(x, batch, below), *(_words(y, batch, self.config.word) for y in contexts)]
         return padded(torch.stack(layers), batch.n_words, None)
@@ -82,9 +105,13 @@ class Causal(LayerModel):
     def run(
         self, ids: Tensor, lengths: Tensor | None = None, state: LSTMState | None = None
     ) -> tuple[list[Tensor], LSTMState | None]:
-        """ids (B, T) -> the table's rows and each layer, (B, T, D) each, and the last state.
-        Without `lengths` every row has T steps."""
-        x = self.pieces(ids)
+        """ids (B, T) -> the table's rows and each layer, (B, T, D) each (inner layers of an
+        AWD-LSTM have a width of their own), and the last state. Without `lengths` every row has T
+        steps."""
+        if isinstance(self.context, AWDLSTM):
+            x = self.context.rows(self.pieces.weight, ids)
+        else:
+            x = self.pieces(ids)
         if isinstance(self.context, CausalLSTM):
             contexts, end = self.context(x, lengths, state)
             return [x, *contexts], end
@@ -123,24 +150,45 @@ def _at(x: Tensor, places: "np.typing.NDArray[np.int64]") -> Tensor:
     return x.flatten(0, 1).index_select(0, torch.from_numpy(places).to(x.device))
 
 
-def _context(
-    config: LSTMConfig | TransformerConfig | GPTConfig,
-) -> CausalLSTM | CausalTransformer | GPT:
+def _context(config: Context) -> CausalLSTM | CausalTransformer | GPT:
     match config:
         case LSTMConfig():
             return CausalLSTM(config)
+        case AWDConfig():
+            return AWDLSTM(config)
         case TransformerConfig():
             return CausalTransformer(config)
         case GPTConfig():
             return GPT(config)
 
 
+@dataclass(frozen=True, slots=True)
+class StatePenalty:
+    """AWD-LSTM's: `large` · the mean square of what the softmax sees, and `sudden` · the mean
+    square of how much the top layer changes from one step to the next."""
+
+    large: float
+    sudden: float
+
+    def __call__(self, seen: Tensor, top: Tensor, real: Tensor) -> Tensor:
+        """seen (N, D), top (B, T, D), real (B, T)."""
+        found = self.large * seen.square().mean()
+        changes = (top[:, 1:] - top[:, :-1])[real[:, 1:]]  # (N - B, D)
+        return found + self.sudden * changes.square().mean() if changes.numel() else found
+
+
 class CausalLM(nn.Module):
     """A causal model with its softmax: what is pretrained, and what a decoder starts from."""
 
-    def __init__(self, causal: Causal, softmax: Softmax | None = None, dropout: float = 0.0):
+    def __init__(
+        self,
+        causal: Causal,
+        softmax: Softmax | None = None,
+        dropout: float = 0.0,
+        penalty: StatePenalty | None = None,
+    ):
         super().__init__()
-        self.causal = causal
+        self.causal, self.penalty = causal, penalty
         config = causal.config
         self.softmax = Softmax(config.n_pieces, config.dim) if softmax is None else softmax
         if config.tied:
@@ -154,25 +202,42 @@ class CausalLM(nn.Module):
             bias = self.softmax.bias.detach()
             del self.softmax.bias
             self.softmax.register_buffer("bias", bias)
-        self.dropout = Dropout(dropout)  # on what the softmax sees
+        over_time = config.context.kind == "awd"
+        # on what the softmax sees
+        self.dropout = SharedDropout(dropout, dim=1) if over_time else Dropout(dropout)
 
     def loss(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, int]:
         """Rows with both marks (B, T) -> Σ -log p of every piece after the first, and how many."""
-        h, targets = self._predictions(ids, lengths)
+        return self.penalized(ids, lengths)[:2]
+
+    def penalized(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, int, Tensor]:
+        """The same, and the penalty on the states, once for every prediction."""
+        top, real = self.top(ids, lengths), _real(ids, lengths)
+        if isinstance(self.dropout, SharedDropout):
+            h = self.dropout(top)[real]  # (N, D)
+        else:
+            h = self.dropout(top[real])
         rng = np.random.default_rng(0)  # the full softmax draws nothing
-        return self.softmax.loss(self.dropout(h), targets, rng), len(targets)
+        loss, n = self.softmax.loss(h, ids[:, 1:][real], rng), len(h)
+        if self.penalty is None or not self.training:
+            return loss, n, loss.new_zeros(())
+        return loss, n, n * self.penalty(h, top, real)
 
     @torch.no_grad()
     def log_probs(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """The same for each prediction, row after row, (N,)."""
-        return self.softmax.log_probs(*self._predictions(ids, lengths))
+        real = _real(ids, lengths)
+        return self.softmax.log_probs(self.top(ids, lengths)[real], ids[:, 1:][real])
 
-    def _predictions(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """What predicts (N, D), and what is to be predicted (N,)."""
-        layers, _ = self.causal.run(ids[:, :-1], lengths - 1)
-        step = torch.arange(ids.shape[1] - 1, device=ids.device)
-        real = step < (lengths - 1).unsqueeze(1)  # (B, T - 1)
-        return layers[-1][real], ids[:, 1:][real]
+    def top(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """What predicts the piece after each but the last, (B, T - 1, D)."""
+        return self.causal.run(ids[:, :-1], lengths - 1)[0][-1]
+
+
+def _real(ids: Tensor, lengths: Tensor) -> Tensor:
+    """Where there is something to predict, (B, T - 1)."""
+    step = torch.arange(ids.shape[1] - 1, device=ids.device)
+    return step < (lengths - 1).unsqueeze(1)
 
 
 def _leave_out(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:

@@ -4,9 +4,11 @@ from elmore.config import Frozen
 from elmore.models.bert import Bert, BertConfig
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.causal import Causal, CausalConfig
+from elmore.models.context2vec import Context2vec, Context2vecConfig
 from elmore.models.layers import LayerModel
+from elmore.models.static_table import StaticConfig, StaticTable
 
-ModelConfig = BiLMConfig | BertConfig | CausalConfig
+ModelConfig = BiLMConfig | BertConfig | CausalConfig | StaticConfig | Context2vecConfig
 """A union by `kind`. Folders of version 1 name no kind: they are biLMs."""
 
 
@@ -19,6 +21,10 @@ def build(config: ModelConfig) -> LayerModel:
             return Bert(config)
         case CausalConfig():
             return Causal(config)
+        case StaticConfig():
+            return StaticTable(config)
+        case Context2vecConfig():
+            return Context2vec(config)
 
 
 def identity(config: Frozen) -> bytes:

@@ -9,6 +9,7 @@ import math
 import mmap
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +78,15 @@ class StaticVectors:
         """The word's row, or that of its lower case; None when neither is listed."""
         found = self._rows.get(word)
         return self._rows.get(word.lower()) if found is None else found
+
+
+def write_word2vec(path: Path, rows: Iterable[tuple[str, Any]], n_words: int, dim: int) -> None:
+    """word2vec's text: both sizes, then a word and its numbers per line, so that float32 reads the
+    same numbers back."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{n_words} {dim}\n")
+        for word, row in rows:
+            file.write(f"{word} {' '.join(f'{number:.9g}' for number in row)}\n")
 
 
 @dataclass

@@ -75,11 +75,14 @@ class LSTMLayer(nn.Module):
     """One layer, all directions: a biLM has two, a causal model one. Gates are in the order input,
     forget, candidate, output."""
 
-    def __init__(self, config: LSTMConfig, directions: int = DIRECTIONS):
+    def __init__(
+        self, config: LSTMConfig, directions: int = DIRECTIONS, input_dim: int | None = None
+    ):
+        """`input_dim` is `config.dim` unless it is given."""
         super().__init__()
         self.config = config
         gates, cell, dim = 4 * config.cell_dim, config.cell_dim, config.dim
-        self.w_input = nn.Parameter(torch.empty(directions, gates, dim))
+        self.w_input = nn.Parameter(torch.empty(directions, gates, input_dim or dim))
         self.w_state = nn.Parameter(torch.empty(directions, gates, dim))
         self.bias = nn.Parameter(torch.empty(directions, gates))
         self.w_project = (
@@ -90,7 +93,7 @@ class LSTMLayer(nn.Module):
     def reset_parameters(self) -> None:
         """The original initialization: Glorot uniform for input and state together, zero biases."""
         gates, dim, cell = 4 * self.config.cell_dim, self.config.dim, self.config.cell_dim
-        bound = (6 / (2 * dim + gates)) ** 0.5
+        bound = (6 / (self.w_input.shape[-1] + dim + gates)) ** 0.5
         nn.init.uniform_(self.w_input, -bound, bound)
         nn.init.uniform_(self.w_state, -bound, bound)
         nn.init.zeros_(self.bias)
@@ -98,10 +101,14 @@ class LSTMLayer(nn.Module):
             bound = (6 / (dim + cell)) ** 0.5
             nn.init.uniform_(self.w_project, -bound, bound)
 
-    def forward(self, x: Tensor, h: Tensor, c: Tensor, active: list[int]) -> tuple[Tensor, ...]:
-        """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c."""
+    def forward(
+        self, x: Tensor, h: Tensor, c: Tensor, active: list[int], kept: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c. The
+        weights from the state are multiplied by `kept` (S, 4C, D), if it is given."""
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
         w_input, w_state, w_project = self._product_weights(x.device.type)
+        w_state = w_state if kept is None else w_state * kept
         with torch.autocast(x.device.type, enabled=False):
             weights = w_input, self.opened_bias(), w_state, w_project
             return all_steps(x.to(c.dtype), h, c, weights, active, clips)

@@ -25,7 +25,8 @@ def all_steps(
     active: list[int],
     clips: Clips,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c.
+    """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c. The input
+    may have another width than h and the outputs.
 
     `active[t]` rows are still reading at step t.
     """
@@ -66,7 +67,7 @@ class _Layer(torch.autograd.Function):
         training = any(ctx.needs_input_grad)
         h0, c0, n_rows, packed = h.contiguous(), c.contiguous(), x.shape[2], _packed(x, active)
         gates = steps.gate_sums(packed, w_input, bias)  # (S, N, 4C)
-        outputs = torch.empty_like(packed)  # (S, N, D)
+        outputs = packed.new_empty(*packed.shape[:2], h.shape[-1])  # (S, N, D)
         # What the backward pass does not need is overwritten by the next step: (S, N or B, C).
         cells = c0.new_empty(*gates.shape[:2], c.shape[-1]) if training else c0.clone()
         hidden = outputs if w_project is None else torch.empty_like(cells)

@@ -10,11 +10,13 @@ from elmore.config import Frozen
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.models.causal import CausalConfig
+from elmore.models.context2vec import Context2vecConfig
 from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.masked_instances import InstancesConfig
 from elmore.pretrain.sentences import ReadingConfig
+from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import LinearSchedule
@@ -139,8 +141,41 @@ class CausalRunConfig(Frozen):
     epochs: float | None = Field(default=None, gt=0, le=1e9)
     output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On the vectors that predict."""
+    floor_rate: float = Field(default=1.0, gt=0, le=1)
+    """What the learning rate is multiplied by from each layer to the one below."""
+    large_states: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Penalty on the mean square of the vectors that predict (AWD-LSTM's activation
+    regularization)."""
+    sudden_states: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Penalty on the mean square of the top layer's change from step to step (its temporal one)."""
     valid_pieces: int = Field(default=50_000, ge=1)
     """Pieces of the validation text that are used each time, about."""
+
+
+class AutoencoderConfig(CausalRunConfig):
+    """A recipe for a sequence autoencoder, with the objective of objectives/autoencoder.py."""
+
+    kind: Literal["autoencoder"] = "autoencoder"  # type: ignore[assignment]
+
+
+class Context2vecRunConfig(Frozen):
+    """A recipe for context2vec, with the objective of objectives/context2vec.py. The published rate
+    of 1e-3 ends in NaN after some epochs: here it is half, and gradients are clipped."""
+
+    kind: Literal["context2vec"] = "context2vec"
+    model: Context2vecConfig = Context2vecConfig()
+    batches: LinesConfig = LinesConfig()
+    """Its pieces are words."""
+    negatives: int = Field(default=10, ge=1, le=1000)
+    """Words that are drawn for each place,"""
+    power: float = Field(default=0.75, ge=0)
+    """with this power of their counts."""
+    reading: ReadingConfig = ReadingConfig()
+    vocabulary: VocabularyConfig = VocabularyConfig()
+    loop: LoopConfig = LoopConfig(optimizer=AdamWConfig(lr=5e-4), clip=5.0)
+    epochs: float | None = Field(default=10, gt=0, le=1e9)
+    valid_words: int = Field(default=50_000, ge=1)
+    """Of the validation text that are used each time, about."""
 
 
 def _kind(config: Any) -> str:
@@ -152,7 +187,11 @@ def _kind(config: Any) -> str:
 AnyConfig = Annotated[
     Annotated[PretrainConfig, Tag("bilm")]
     | Annotated[MaskedConfig, Tag("masked")]
-    | Annotated[CausalRunConfig, Tag("causal")],
+    | Annotated[CausalRunConfig, Tag("causal")]
+    | Annotated[AutoencoderConfig, Tag("autoencoder")]
+    | Annotated[SgnsConfig, Tag("sgns")]
+    | Annotated[GloveConfig, Tag("glove")]
+    | Annotated[Context2vecRunConfig, Tag("context2vec")],
     Discriminator(_kind),
 ]
 """What a recipe returns, by the kind of its objective."""
@@ -164,7 +203,7 @@ class Asked:
 
     corpus: list[str | Path]
     output: Path
-    config: PretrainConfig | MaskedConfig | CausalRunConfig
+    config: AnyConfig
     valid: Path | None
     vocabulary: Path | None
     source: str | None
@@ -212,6 +251,24 @@ def masked_config(of: Asked | Run) -> MaskedConfig:
 
 
 def causal_config(of: Asked | Run) -> CausalRunConfig:
-    """The config of a causal model's run."""
+    """The config of a causal model's run, or of an autoencoder's."""
     assert isinstance(of.config, CausalRunConfig)
+    return of.config
+
+
+def context2vec_config(of: Asked | Run) -> Context2vecRunConfig:
+    """The config of a context2vec's run."""
+    assert isinstance(of.config, Context2vecRunConfig)
+    return of.config
+
+
+def sgns_config(of: Asked | Run) -> SgnsConfig:
+    """The config of a run that learns skip-grams."""
+    assert isinstance(of.config, SgnsConfig)
+    return of.config
+
+
+def glove_config(of: Asked | Run) -> GloveConfig:
+    """The config of a run that learns GloVe's counts."""
+    assert isinstance(of.config, GloveConfig)
     return of.config

@@ -15,7 +15,7 @@ from elmore.errors import InputError
 from elmore.models.causal import CausalLM
 from elmore.pretrain.sentences import Words
 from elmore.text.batching import batches_by_length, windows
-from elmore.text.causal_reader import padded
+from elmore.text.causal_reader import in_reading_order, padded
 from elmore.text.subwords import Subwords
 
 _BATCH_PIECES = 4096
@@ -63,6 +63,7 @@ def _scores(
         size = max_words or max(1, len(words))
         for part in [words[j : j + size] for j in range(0, max(1, len(words)), size)]:
             pieces = [piece for word in subwords.pieces(part) for piece in word]
+            pieces = in_reading_order(pieces, model.causal.config.backward)
             for cut in _parts(pieces, model):
                 rows.append([subwords.begin, *cut, subwords.end])
                 owners.append(i)

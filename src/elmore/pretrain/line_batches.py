@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from elmore.pretrain.config import LinesConfig
 from elmore.pretrain.piece_corpus import PieceCorpus
-from elmore.text.causal_reader import padded
+from elmore.text.causal_reader import in_reading_order, padded
 from elmore.text.reader import IntArray
 from elmore.text.subwords import Subwords
 
@@ -28,11 +28,13 @@ class LineBatches:
         config: LinesConfig,
         subwords: Subwords,
         *,
+        backward: bool = False,
         seed: int = 0,
         rank: int = 0,
         n_ranks: int = 1,
     ):
         self.corpus, self.config, self.subwords = corpus, config, subwords
+        self.backward = backward
         self.seed, self.rank, self.n_ranks = seed, rank, n_ranks
         self.epoch = self.place = 0
         self._lines = _cut(corpus.lengths, config.longest)
@@ -61,7 +63,7 @@ class LineBatches:
         rows = []
         for line, start in self._lines[numbers].tolist():
             pieces = self.corpus.sentence(line)[start : start + self.config.longest]
-            rows.append([begin, *pieces.tolist(), end])
+            rows.append([begin, *in_reading_order(pieces.tolist(), self.backward), end])
         return padded(rows)
 
     def state(self) -> list[int]:

@@ -76,6 +76,15 @@ class PieceCorpus:
         first, last = self._sentences[i : i + 2]
         return self._pieces[first:last].astype(np.int64)
 
+    def part(self, first: int, last: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Pieces first … last - 1 of the whole corpus, and the number of each one's sentence."""
+        sentences = np.searchsorted(self._sentences, np.arange(first, last), side="right")
+        return self._pieces[first:last].astype(np.int32), sentences
+
+    def counts(self, n: int) -> NDArray[np.int64]:
+        """How often each of `n` pieces occurs."""
+        return np.bincount(self._pieces, minlength=n)
+
     def document(self, i: int) -> list[Ids]:
         first, last = self._documents[i : i + 2]
         ends = np.asarray(self._sentences[first : last + 1])

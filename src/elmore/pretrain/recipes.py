@@ -11,14 +11,19 @@ from elmore.errors import ConfigError
 from elmore.models.bert import BertConfig
 from elmore.models.bilm import BiLMConfig
 from elmore.models.causal import CausalConfig
+from elmore.models.context2vec import Context2vecConfig
+from elmore.nn.awd_lstm import AWDConfig
 from elmore.nn.char_cnn import CharCNNConfig
+from elmore.nn.gpt import GPTConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import SampledSoftmaxConfig
 from elmore.nn.transformer import TransformerConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.config import (
     AnyConfig,
+    AutoencoderConfig,
     CausalRunConfig,
+    Context2vecRunConfig,
     LinesConfig,
     MaskedConfig,
     PieceVocabularyConfig,
@@ -28,9 +33,16 @@ from elmore.pretrain.config import (
 )
 from elmore.pretrain.masked_instances import InstancesConfig
 from elmore.pretrain.sentences import ReadingConfig
+from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdagradConfig, AdamWConfig
-from elmore.train.schedule import CosineSchedule, LinearSchedule, NoamSchedule
+from elmore.train.schedule import (
+    CosineSchedule,
+    LinearSchedule,
+    NoamSchedule,
+    OneCycleSchedule,
+    SlantedSchedule,
+)
 
 
 def _published(dim: int, cell_dim: int, n_highway: int) -> PretrainConfig:
@@ -204,6 +216,158 @@ def causal_transformer() -> CausalRunConfig:
     )  # fmt: skip
 
 
+def gpt_laptop() -> CausalRunConfig:
+    """A small GPT-2 for an hour on two cores: four blocks of 256. `elmore convert` writes it as a
+    folder of Hugging Face."""
+    return CausalRunConfig(
+        model=_gpt(256, n_layers=4, n_heads=4, max_positions=512, dropout=0.0),
+        batches=LinesConfig(pieces=2000, longest=200),
+        loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
+        output_dropout=0.0,
+    )
+
+
+def gpt_base() -> CausalRunConfig:
+    """The smallest GPT-2, trained as the first GPT was: 12 blocks of 768, 64 rows of 512 pieces, a
+    cosine after 2,000 steps. Rows are lines here, and pieces in a batch as many."""
+    return CausalRunConfig(
+        model=_gpt(768, n_layers=12, n_heads=12, max_positions=1024, dropout=0.1),
+        batches=LinesConfig(pieces=64 * 512, longest=511),
+        vocabulary=SubwordConfig(size=40_000),
+        loop=LoopConfig(
+            optimizer=AdamWConfig(lr=2.5e-4, weight_decay=0.01),
+            schedule=CosineSchedule(warmup=2000),
+            clip=1.0,
+        ),
+        epochs=100,
+        output_dropout=0.0,
+    )
+
+
+def _gpt(
+    dim: int, *, n_layers: int, n_heads: int, max_positions: int, dropout: float
+) -> CausalConfig:
+    """As a GPT-2 folder can hold it: no biases in the softmax, no mark before a text."""
+    context = GPTConfig(
+        dim=dim, ff_dim=4 * dim, n_layers=n_layers, n_heads=n_heads, max_positions=max_positions,
+        dropout=dropout, attention_dropout=dropout, input_dropout=dropout,
+    )  # fmt: skip
+    return CausalConfig(context=context, softmax_bias=False, mark=False)
+
+
+def sgns() -> SgnsConfig:
+    """Static vectors by skip-grams with negative samples, at gensim's defaults: 100 numbers."""
+    return SgnsConfig()
+
+
+def context2vec() -> Context2vecRunConfig:
+    """The published sizes: words of 300 read, LSTMs of 600, vectors of 600; ten words drawn."""
+    return Context2vecRunConfig()
+
+
+def context2vec_laptop() -> Context2vecRunConfig:
+    """The same for an hour on two cores: words of 128 read, LSTMs of 256, vectors of 256."""
+    return Context2vecRunConfig(
+        model=Context2vecConfig(word_dim=128, hidden=256, dim=256),
+        vocabulary=VocabularyConfig(min_count=3, max_size=50_000),
+        loop=LoopConfig(
+            minutes=60,
+            optimizer=AdamWConfig(lr=2e-3, betas=(0.9, 0.99)),
+            schedule=LinearSchedule(warmup=0.02),
+            clip=5.0,
+        ),
+        epochs=None,
+    )
+
+
+def glove() -> GloveConfig:
+    """Static vectors by GloVe's counts, at its paper's settings: 100 numbers."""
+    return GloveConfig()
+
+
+_LINES = ReadingConfig(tokenize=True, lines="sentence")
+"""Lines as the tasks read texts: split into words, each line by itself."""
+
+
+def ulmfit() -> CausalRunConfig:
+    """ULMFiT's AWD-LSTM for general text: 400, 1150, 1150, 400. The paper gives the sizes, and the
+    settings of the later stages; the rate here is that of the next stage. Two differences: pieces
+    are byte pairs, so that no word is unknown in any stage, and every line is read by itself."""
+    return CausalRunConfig(
+        model=CausalConfig(context=AWDConfig()),
+        batches=LinesConfig(pieces=64 * 70, longest=400),
+        reading=_LINES,
+        vocabulary=SubwordConfig(size=30_000),
+        loop=LoopConfig(
+            optimizer=AdamWConfig(lr=4e-3, betas=(0.8, 0.99), weight_decay=1e-3),
+            schedule=OneCycleSchedule(),
+            clip=0.3,
+        ),
+        epochs=14,
+        output_dropout=0.1,
+        large_states=2.0,
+        sudden_states=1.0,
+    )
+
+
+def ulmfit_tune() -> CausalRunConfig:
+    """ULMFiT's second stage, for `--from` a model of `ulmfit` and the text of the task: a slanted
+    triangle, and each layer 2.6 times slower than the one above."""
+    return ulmfit().model_copy(
+        update={
+            "loop": LoopConfig(
+                optimizer=AdamWConfig(lr=4e-3, betas=(0.7, 0.99), weight_decay=1e-7),
+                schedule=SlantedSchedule(),
+                clip=0.3,
+            ),
+            "floor_rate": 1 / 2.6,
+            "epochs": 15,
+        }
+    )
+
+
+def ulmfit_laptop() -> CausalRunConfig:
+    """The same for an hour on two cores: 256, 512, 512, 256, 8,000 pieces, and little dropout,
+    because an hour's text is hardly read twice."""
+    awd = AWDConfig(
+        dim=256, hidden_dim=512, input_dropout=0.05, embed_dropout=0.0, weight_dropout=0.1,
+        hidden_dropout=0.05,
+    )  # fmt: skip
+    return CausalRunConfig(
+        model=CausalConfig(context=awd),
+        batches=LinesConfig(pieces=2000, longest=200),
+        reading=_LINES,
+        loop=LoopConfig(
+            minutes=60,
+            optimizer=AdamWConfig(lr=4e-3, betas=(0.9, 0.99), weight_decay=0.01),
+            schedule=OneCycleSchedule(),
+            clip=1.0,
+        ),
+        output_dropout=0.05,
+    )
+
+
+def sa_lstm() -> AutoencoderConfig:
+    """The sequence autoencoder of "Semi-supervised Sequence Learning": one layer of 1024. Its table
+    has 1024 columns instead of 512, as here the softmax is tied to it."""
+    return AutoencoderConfig(
+        model=_causal_lstm(1024, 1024, dropout=0.0),
+        batches=LinesConfig(pieces=256 * 70, longest=400),
+        reading=_LINES,
+        vocabulary=SubwordConfig(size=30_000),
+        loop=LoopConfig(optimizer=AdamWConfig(lr=1e-3), clip=1.0, steps=100_000),
+    )
+
+
+def sa_lstm_laptop() -> AutoencoderConfig:
+    """The same for an hour on two cores: one layer of 512, 8,000 pieces."""
+    return AutoencoderConfig(
+        model=_causal_lstm(512, 512),
+        reading=_LINES,
+        loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
+    )
+
+
 RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "elmo-small": elmo_small,
     "elmo-medium": elmo_medium,
@@ -219,6 +383,17 @@ RECIPES: dict[str, Callable[[], AnyConfig]] = {
     "causal-original": causal_original,
     "causal-laptop": causal_laptop,
     "causal-transformer": causal_transformer,
+    "gpt-laptop": gpt_laptop,
+    "gpt-base": gpt_base,
+    "sgns": sgns,
+    "glove": glove,
+    "context2vec": context2vec,
+    "context2vec-laptop": context2vec_laptop,
+    "ulmfit": ulmfit,
+    "ulmfit-tune": ulmfit_tune,
+    "ulmfit-laptop": ulmfit_laptop,
+    "sa-lstm": sa_lstm,
+    "sa-lstm-laptop": sa_lstm_laptop,
 }
 
 
@@ -231,8 +406,12 @@ def find_recipe(name: str) -> AnyConfig:
         names = ", ".join(RECIPES)
         raise ConfigError(f"No recipe {name!r}; expected one of {names}, or my_runs.py:name.")
     config = _from_file(Path(file), function)
-    if not isinstance(config, PretrainConfig | MaskedConfig | CausalRunConfig):
-        expected = "a PretrainConfig, a MaskedConfig or a CausalRunConfig"
+    kinds = (
+        PretrainConfig, MaskedConfig, CausalRunConfig, SgnsConfig, GloveConfig,
+        Context2vecRunConfig,
+    )  # fmt: skip
+    if not isinstance(config, kinds):
+        expected = "one of " + ", ".join(kind.__name__ for kind in kinds)
         raise ConfigError(f"{name} returned a {type(config).__name__}; expected {expected}.")
     return config
 

@@ -18,7 +18,15 @@ from elmore.files.atomic import remove, write_text, writing
 from elmore.files.lock import LOCK, Lock
 from elmore.files.text_file import find_files
 from elmore.pretrain.config import RUN_VERSION, AnyConfig, Asked, Run
-from elmore.pretrain.objectives import bilm, causal, masked
+from elmore.pretrain.objectives import (
+    autoencoder,
+    bilm,
+    causal,
+    context2vec,
+    glove,
+    masked,
+    sgns,
+)
 from elmore.pretrain.sentences import Counting, Counts, ReadingConfig, count_words
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
 from elmore.train.run_folder import Report, RunFolder, checkpoints
@@ -63,6 +71,14 @@ def _kind(config: AnyConfig) -> Kind:
             return masked
         case "causal":
             return causal
+        case "autoencoder":
+            return autoencoder
+        case "sgns":
+            return sgns
+        case "glove":
+            return glove
+        case "context2vec":
+            return context2vec
 
 
 def pretrain(

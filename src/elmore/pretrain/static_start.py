@@ -33,7 +33,8 @@ _CHUNK = 2_000_000  # words counted together
 _LEAST = 0.7  # pairs that count less say more about chance than about words
 _FLATTEN = 0.75  # the power of a neighbor's frequency, as in word2vec
 _SPARE, _ROUNDS = 32, 3  # of the randomized search for the best dimensions
-_BREAK = -1
+BREAK = -1
+"""After a sentence, among the ids of words."""
 _LENGTH = 0.5  # root mean square of a word's own vector: large enough to open the LSTM's gates
 
 
@@ -94,7 +95,7 @@ def ids_of(sentences: Iterable[Words], vocabulary: Vocabulary) -> Iterator[IntAr
     total = 0
     for words in sentences:
         known = [vocabulary.begin, *map(vocabulary.id, words), vocabulary.end]
-        ids += [*known, _BREAK]
+        ids += [*known, BREAK]
         if len(ids) >= _CHUNK:
             yield np.array(ids, dtype=np.int64)
             total, ids = total + len(ids), []
@@ -105,7 +106,7 @@ def ids_of(sentences: Iterable[Words], vocabulary: Vocabulary) -> Iterator[IntAr
 
 
 def count_neighbors(
-    chunks: Iterable[IntArray], n_words: int, frequent: int
+    chunks: Iterable[IntArray], n_words: int, frequent: int, window: int = _WINDOW
 ) -> tuple[tuple[IntArray, NDArray[np.float64]], NDArray[np.int64]]:
     """How often two frequent words stand near each other (M keys first·V + second, and weights),
     and how often each word stands anywhere (V)."""
@@ -114,9 +115,9 @@ def count_neighbors(
     counts = np.zeros(n_words, np.int64)
     for ids in chunks:
         counts += np.bincount(ids[ids >= 0], minlength=n_words)
-        sentence = np.cumsum(ids == _BREAK)
+        sentence = np.cumsum(ids == BREAK)
         found, weight = [keys], [weights]
-        for distance in range(1, _WINDOW + 1):
+        for distance in range(1, window + 1):
             first, second = ids[:-distance], ids[distance:]
             near = (first >= 0) & (second >= 0) & (sentence[:-distance] == sentence[distance:])
             near &= (first < frequent) & (second < frequent)

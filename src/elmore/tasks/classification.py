@@ -1,4 +1,4 @@
-"""One label per sentence: a biLSTM whose states are pooled by attention. Labels of phrases
+"""One label per sentence or text: a biLSTM whose states are pooled by attention. Labels of phrases
 (sentiment trees) train the same classifier: a phrase is pooled from the states of its words within
 the sentence, so a whole tree costs hardly more than its sentence.
 """
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
+from elmore.tasks.readers.labeled_texts import read_labeled_texts
 from elmore.tasks.readers.lines import read_plain_sentences
 from elmore.tasks.readers.trees import Phrase, read_trees
 from elmore.tasks.scorers.accuracy import label_accuracy
@@ -33,11 +34,13 @@ class Labelled:
 
 
 class Classification(Frozen):
-    """Sentiment of sentences, from trees."""
+    """Sentiment of sentences, from trees; or any labels of texts, from a table."""
 
     share_inputs: ClassVar = False
 
     kind: Literal["classification"] = "classification"
+    layout: Literal["trees", "texts"] = "trees"
+    """Of files with labels."""
     phrases: bool = True
     """Learn from every labeled phrase of the training trees, else from whole sentences alone."""
     phrase_weight: float = Field(default=1.0, ge=0)
@@ -46,6 +49,9 @@ class Classification(Frozen):
     dropout: float = Field(default=0.5, ge=0, lt=1)
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Labelled]:
+        if self.layout == "texts":
+            texts, notes = read_labeled_texts(path)
+            return Corpus([Labelled(text.words, text.label) for text in texts], notes)
         examples = []
         for tree in read_trees(path):
             *inner, root = tree.phrases

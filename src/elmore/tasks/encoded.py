@@ -39,7 +39,9 @@ class Encoded:
     late: Tensor | None = None  # (B, T, E)
     """A second mix, to be joined to the output of the task's RNN; None when `Dims.late` is 0."""
     pooled: Tensor | None = None  # (B, D)
-    """What a fine-tuned BERT says of each input as a whole; None when `Dims.pooled` is 0."""
+    """What a fine-tuned model says of each input as a whole; None when `Dims.pooled` is 0."""
+    loss: Tensor | None = None
+    """What the encoder adds to the loss of training."""
 
     @property
     def lengths(self) -> Tensor:

@@ -1,6 +1,6 @@
 """Training a task's model: the dev set is scored after each epoch, and the best epoch is kept. The
 learning rate is halved when nothing improves, and after some more such epochs training ends. A
-fine-tuned BERT is trained in another way: see `tuning.py`.
+model that is fine-tuned as its paper does is trained in another way: see `tuning.py`.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ from elmore.tasks.model import TaskModel, check_pretrained, load_weights, nothin
 from elmore.tasks.objective import RATE_DROP, EpochRecorder, Report, TaskObjective
 from elmore.tasks.objective import EpochReport as EpochReport
 from elmore.tasks.recipes import FitConfig as FitConfig
-from elmore.tasks.recipes import TuningConfig
 from elmore.tasks.saved import CHECKPOINTS, CONFIG, SavedTask, best_epoch, epochs, read_saved
 from elmore.tasks.task import Score, Task, all_inputs
-from elmore.tasks.tuning import as_trained, task_of, tuning_loop
+from elmore.tasks.tuned_task import by_epochs
+from elmore.tasks.tuning import as_trained, fine_tuning, task_of, with_used_settings
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdamWConfig
 from elmore.train.schedule import PlateauSchedule
@@ -94,10 +94,9 @@ def _fit(
     device: str,
 ) -> Fitted:
     torch.manual_seed(config.seed)  # the weights that training begins with
-    tunes_bert, task = config.encoder.tunes_bert, task_of(config)
-    if not tunes_bert:
-        config = config.model_copy(update={"tuning": TuningConfig()})  # of no use
-    own = None if tunes_bert else config.encoder.own
+    config = with_used_settings(config)
+    way, task = fine_tuning(config.encoder), task_of(config)
+    own = config.encoder.own if way is None else None
     words = () if own is None else own_words(own, all_inputs(task, train))
     saved = SavedTask(
         fit=config, state=task.start(train), words=words, fingerprints=(),
@@ -116,7 +115,7 @@ def _fit(
     plan = as_trained(config, encoder.dims)
     objective = TaskObjective(plan, model, train, dev)
     recorder = EpochRecorder(output, objective, report)
-    how = tuning_loop if tunes_bert else _loop
+    how = _loop if way is None else way.loop
     loop = Loop(objective, how(plan, objective.n_batches), recorder, World(alone=True))
     if going_on and epochs(output):
         loop.resume()
@@ -152,19 +151,9 @@ def overlap(task: Task[Any, Any, Any], train: Sequence[Any], other: Sequence[Any
 
 
 def _loop(config: FitConfig, n_batches: int) -> LoopConfig:
-    """Steps are batches; each epoch ends with a validation and a checkpoint."""
-    return LoopConfig(
-        steps=config.epochs * n_batches,
-        patience=config.patience,
-        optimizer=AdamWConfig(lr=config.lr, weight_decay=config.weight_decay),
-        schedule=PlateauSchedule(drop=RATE_DROP, after=config.halve_after),
-        clip=config.clip,
-        loss_scale=None,
-        seed=config.seed,
-        log_steps=1,
-        checkpoint_minutes=None,
-        valid_steps=n_batches,
-    )
+    adam = AdamWConfig(lr=config.lr, weight_decay=config.weight_decay)
+    schedule = PlateauSchedule(drop=RATE_DROP, after=config.halve_after)
+    return by_epochs(config, n_batches, adam, schedule, config.patience)
 
 
 def _digest(examples: Iterable[Any]) -> str:

@@ -121,6 +121,8 @@ def _language_model(source: str | None) -> tuple[CausalConfig, Subwords, str] | 
         raise ConfigError(f"{source}: {error}") from None
     if not config.has_state:
         raise ConfigError(f"{source}: a Transformer; expected a language model by an LSTM.")
+    if config.backward:
+        raise ConfigError(f"{source}: reads backward; expected a model that reads forward.")
     return config, subwords_of(checkpoint), checkpoint.fingerprint()
 
 

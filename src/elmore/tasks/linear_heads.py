@@ -33,33 +33,46 @@ def _linear(dim: int, n: int) -> nn.Linear:
     return layer
 
 
-class LabelHead(Head[HasLabel, str]):
-    """One label per input."""
+class LabelScores(Head[HasLabel, str]):
+    """One label per input, the one with the highest score."""
 
-    def __init__(self, labels: Sequence[str], dims: Dims, dropout: float):
+    def __init__(self, labels: Sequence[str]):
         super().__init__()
-        if not dims.pooled:
-            raise ConfigError(
-                "This BERT has no pooler, which a label is predicted from; give one that has "
-                "(bert.pooler.dense in its weights), or use it frozen."
-            )
         self.labels = tuple(labels)
-        self.dropout, self.output = Dropout(dropout), _linear(dims.pooled, len(self.labels))
 
     def scores(self, encoded: Batches, places: Places) -> Tensor:
-        pooled = nth_inputs(encoded, places, 0).pooled
-        assert pooled is not None  # `dims` says so
-        scores: Tensor = self.output(self.dropout(pooled))  # (B, K)
-        return scores
+        """(B, K)."""
+        raise NotImplementedError
 
     def loss(self, encoded: Batches, places: Places, examples: Sequence[HasLabel]) -> Tensor:
-        scores = self.scores(encoded, places)
+        return self.cross_entropy(self.scores(encoded, places), examples)
+
+    def cross_entropy(self, scores: Tensor, examples: Sequence[HasLabel]) -> Tensor:
         gold = [self.labels.index(example.label or "") for example in examples]
         return F.cross_entropy(scores, torch.tensor(gold, device=scores.device))
 
     def predict(self, encoded: Batches, places: Places, examples: Sequence[HasLabel]) -> list[str]:
         best = self.scores(encoded, places).argmax(dim=-1)
         return [self.labels[i] for i in best.tolist()]
+
+
+class LabelHead(LabelScores):
+    """A linear layer on what is pooled."""
+
+    def __init__(self, labels: Sequence[str], dims: Dims, dropout: float):
+        super().__init__(labels)
+        if not dims.pooled:
+            raise ConfigError(
+                "This BERT has no pooler, which a label is predicted from; give one that has "
+                "(bert.pooler.dense in its weights), or use it frozen."
+            )
+        self.dropout, self.output = Dropout(dropout), _linear(dims.pooled, len(self.labels))
+
+    def scores(self, encoded: Batches, places: Places) -> Tensor:
+        pooled = nth_inputs(encoded, places, 0).pooled
+        assert pooled is not None  # `dims` says so
+        scores: Tensor = self.output(self.dropout(pooled))
+        return scores
 
 
 class TagHead(Head[Tagged, Tags]):

@@ -59,9 +59,9 @@ class TaskModel(nn.Module):
         config, shapes = saved.fit.encoder, read_shapes(best / MODEL)
         moved = {"source": source or config.source}
         config = config.model_copy(
-            update={**moved, "fine_tune": config.fine_tune or config.tunes_bert}
+            update={**moved, "fine_tune": config.fine_tune or config.tunes is not None}
         )
-        if (own := config.own) is not None and not config.tunes_bert:
+        if (own := config.own) is not None and config.tunes is None:
             first = "encoder.sources.0."
             _compare(lambda: OwnVectors(own, saved.words), first, shapes, best)
         encoder = build_encoder(config, saved.words, cache=cache)
@@ -76,7 +76,10 @@ class TaskModel(nn.Module):
         return self.encoder.device
 
     def loss(self, examples: Sequence[Any]) -> Tensor:
-        return self.head.loss(*self._encode(examples), examples) + self.encoder.penalty()
+        encoded, places = self._encode(examples)
+        added = [batch.loss for batch in encoded if batch.loss is not None]
+        loss = self.head.loss(encoded, places, examples) + self.encoder.penalty()
+        return sum(added, loss)
 
     def predict(self, examples: Sequence[Any], watch: ExampleWatch = unwatched) -> list[Any]:
         """In the order of the examples, whatever batches they are computed in."""

@@ -104,6 +104,11 @@ def sst() -> FitConfig:
     return FitConfig(task=Classification())
 
 
+def classify() -> FitConfig:
+    """One label per text: tables and JSON lines."""
+    return FitConfig(task=Classification(layout="texts"))
+
+
 def entailment() -> FitConfig:
     """Two sentences and a label, by ESIM; a biLM joins at the RNN's input and output."""
     return FitConfig(task=Entailment(), encoder=EncoderConfig(join="both"))
@@ -134,7 +139,7 @@ def summarize() -> FitConfig:
     return FitConfig(task=Summarize(), encoder=EncoderConfig(own=None), batch=32, clip=2.0)
 
 
-_ALL = (ner, chunking, taglm, pos, sst, entailment, qa, srl, coref, translate, summarize)
+_ALL = (ner, chunking, taglm, pos, sst, classify, entailment, qa, srl, coref, translate, summarize)
 RECIPES: dict[str, Callable[[], FitConfig]] = {recipe.__name__: recipe for recipe in _ALL}
 
 

@@ -1,150 +1,78 @@
-"""Fine-tuning BERT as its paper does. What differs from a task's own model on pretrained vectors is
-all here: a single linear layer as the head, two texts read as one pair, and how it is trained.
+"""The joint of fine-tuning. A model that is named by its kind (`bert:DIR+tune`, `lm:DIR+tune`,
+`gpt:DIR+tune`) is trained as the paper of that kind does; each kind has a file that offers what
+`FineTuning` lists. All other encoders are trained below the task's own model.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from elmore.errors import ConfigError
-from elmore.tasks.classification import Classification
-from elmore.tasks.coreference import Coreference
-from elmore.tasks.encoded import Dims, Input
-from elmore.tasks.encoders.encoder import Encoder
-from elmore.tasks.entailment import Entailment
-from elmore.tasks.generation import Translate
-from elmore.tasks.linear_heads import LabelHead, SpanHead, TagHead
-from elmore.tasks.question_answering import QuestionAnswering
-from elmore.tasks.recipes import FitConfig
-from elmore.tasks.semantic_roles import SemanticRoles
-from elmore.tasks.tagging import Tagging
-from elmore.tasks.task import Corpus, Head, Labels, Score, Task
-from elmore.text.reader import Pair
+from torch import nn
+
+from elmore.tasks import tuning_bert, tuning_gpt, tuning_lm
+from elmore.tasks.encoded import Dims
+from elmore.tasks.encoders.encoder import Encoder, EncoderConfig
+from elmore.tasks.encoders.tuned_gpt import GPTTuningConfig
+from elmore.tasks.encoders.tuned_lm import LMTuningConfig
+from elmore.tasks.recipes import FitConfig, TuningConfig
+from elmore.tasks.task import Task
 from elmore.train.loop import LoopConfig
-from elmore.train.optimizer import AdamWConfig, Group
-from elmore.train.schedule import LinearSchedule
-
-_EPS = 1e-6  # of AdamW, as in BERT's own
+from elmore.train.optimizer import Group
 
 
-@dataclass(frozen=True, slots=True)
-class TunedTask:
-    """A task on a fine-tuned BERT: other inputs, another head, and all else is the task's own."""
+class FineTuning(Protocol):
+    """What a kind of model says of its fine-tuning."""
 
-    own: Task[Any, Any, Any]
-    reads: Callable[[Any], Input]
-    """An example as the one input that BERT reads."""
-    build: Callable[[Labels, Dims], Head[Any, Any]]
+    def task_of(self, config: FitConfig) -> Task[Any, Any, Any]:
+        """The task with the head of the paper; refuses tasks that it has none for."""
 
-    @property
-    def kind(self) -> str:
-        return self.own.kind
+    def as_trained(self, config: FitConfig, dims: Dims) -> FitConfig:
+        """With its own settings in the place of a task's: lr, epochs, batch, weight_decay, clip."""
 
-    @property
-    def share_inputs(self) -> bool:
-        return False
+    def groups(self, config: FitConfig, floors: Sequence[Sequence[nn.Parameter]]) -> list[Group]:
+        """The model's weights with their rates; `floors` are from the top."""
 
-    def read(self, path: Path, *, training: bool = False) -> Corpus[Any]:
-        return self.own.read(path, training=training)
+    def loop(self, config: FitConfig, n_batches: int) -> LoopConfig:
+        """How long, and by which schedule; an epoch has `n_batches` steps."""
 
-    def read_plain(self, path: Path) -> Corpus[Any]:
-        return self.own.read_plain(path)
 
-    def inputs(self, example: Any) -> Sequence[Input]:
-        return (self.reads(example),)
-
-    def start(self, examples: Sequence[Any]) -> Labels:
-        found: Labels = self.own.start(examples)
-        return found
-
-    def head(self, state: Labels, dims: Dims) -> Head[Any, Any]:
-        return self.build(state, dims)
-
-    def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> Score:
-        return self.own.score(examples, predictions)
-
-    def shown(self, example: Any, prediction: Any) -> dict[str, Any]:
-        return self.own.shown(example, prediction)
+def fine_tuning(encoder: EncoderConfig) -> FineTuning | None:
+    """None where the task's own model is trained."""
+    match encoder.tunes:
+        case "bert":
+            return tuning_bert
+        case "lm":
+            return tuning_lm
+        case "gpt":
+            return tuning_gpt
+        case None:
+            return None
 
 
 def task_of(config: FitConfig) -> Task[Any, Any, Any]:
-    """What is trained: the task with its own head, or with a linear one on a fine-tuned BERT."""
-    if not config.encoder.tunes_bert:
-        return config.task
-    dropout = config.tuning.dropout
-
-    def labels(state: Labels, dims: Dims) -> Head[Any, Any]:
-        return LabelHead(state.labels, dims, dropout)
-
-    def tags(state: Labels, dims: Dims) -> Head[Any, Any]:
-        return TagHead(state.labels, dims, dropout)
-
-    match config.task:
-        case Tagging() as task:
-            return TunedTask(task, lambda e: e.words, tags)
-        case Classification() as task:
-            return TunedTask(task, lambda e: e.words, labels)
-        case Entailment() as task:
-            return TunedTask(task, lambda e: Pair(e.premise, e.hypothesis), labels)
-        case QuestionAnswering(max_answer_words=most) as task:
-            question_first = lambda e: Pair(e.words, e.paragraph.words)  # noqa: E731
-            return TunedTask(task, question_first, lambda _, dims: SpanHead(dims, most))
-        case SemanticRoles() | Coreference() as task:
-            raise ConfigError(
-                f"encoder {config.encoder.source!r}: {task.kind} has no linear head for a "
-                "fine-tuned BERT; use it frozen, or leave out 'bert:' to tune it below the task's "
-                "own model."
-            )
-        case Translate(kind=kind):
-            raise ConfigError(
-                f"{kind}: a BERT is read here, not fine-tuned; leave out +tune and --fine-tune."
-            )
-
-
-def default_rate(dim: int) -> float:
-    """A good learning rate by the width of a BERT: 5e-5 for base sizes, more for smaller ones."""
-    if dim >= 768:
-        return 5e-5
-    return 1e-4 if dim >= 256 else 3e-4
+    """What is trained: the task with its own head, or with that of a fine-tuned model."""
+    way = fine_tuning(config.encoder)
+    return config.task if way is None else way.task_of(config)
 
 
 def as_trained(config: FitConfig, dims: Dims) -> FitConfig:
-    """With the settings of `tuning` in the place of a task's own, where a BERT is fine-tuned."""
-    if not config.encoder.tunes_bert:
-        return config
-    tuning = config.tuning
-    return config.model_copy(
-        update={
-            "lr": default_rate(dims.vectors) if tuning.lr is None else tuning.lr,
-            "epochs": tuning.epochs,
-            "batch": tuning.batch,
-            "weight_decay": tuning.weight_decay,
-            "clip": tuning.clip,
-        }
-    )
+    way = fine_tuning(config.encoder)
+    return config if way is None else way.as_trained(config, dims)
+
+
+def with_used_settings(config: FitConfig) -> FitConfig:
+    """Settings of fine-tuning that are of no use here are as if they had not been given."""
+    if config.encoder.tunes != "bert":
+        config = config.model_copy(update={"tuning": TuningConfig()})
+    unused = {"lm": LMTuningConfig(), "gpt": GPTTuningConfig()}
+    unused.pop(config.encoder.tunes or "", None)
+    encoder = config.encoder.model_copy(update=unused)
+    return config.model_copy(update={"encoder": encoder})
 
 
 def tuned_groups(config: FitConfig, encoder: Encoder) -> list[Group]:
-    """A BERT has a rate for each floor; another model trains at one rate, and does not decay."""
-    floors = encoder.tuned()
-    if config.encoder.tunes_bert:
-        rate = config.tuning.floor_rate
-        return [Group(floor, rate=rate**depth) for depth, floor in enumerate(floors)]
-    tuned = [parameter for floor in floors for parameter in floor]
+    """A model below the task's own is trained at one rate, and does not decay."""
+    way = fine_tuning(config.encoder)
+    if way is not None:
+        return [g for source in encoder.sources for g in way.groups(config, source.tuned())]
+    tuned = [parameter for floor in encoder.tuned() for parameter in floor]
     return [Group(tuned, rate=config.encoder.fine_tune_rate, decay=False)] if tuned else []
-
-
-def tuning_loop(config: FitConfig, n_batches: int) -> LoopConfig:
-    """Up and down in straight lines; every epoch is trained, whatever the dev scores."""
-    return LoopConfig(
-        steps=config.epochs * n_batches,
-        optimizer=AdamWConfig(lr=config.lr, weight_decay=config.weight_decay, eps=_EPS),
-        schedule=LinearSchedule(warmup=config.tuning.warmup),
-        clip=config.clip,
-        loss_scale=None,
-        seed=config.seed,
-        log_steps=1,
-        checkpoint_minutes=None,
-        valid_steps=n_batches,
-    )

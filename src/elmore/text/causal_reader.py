@@ -29,8 +29,15 @@ class CausalBatch:
 class CausalReader:
     """Reads words for a causal model."""
 
-    def __init__(self, subwords: Subwords, *, mark: bool = True, max_positions: int | None = None):
-        self.subwords, self.max_positions = subwords, max_positions
+    def __init__(
+        self,
+        subwords: Subwords,
+        *,
+        mark: bool = True,
+        max_positions: int | None = None,
+        backward: bool = False,
+    ):
+        self.subwords, self.max_positions, self.backward = subwords, max_positions, backward
         self._mark = [subwords.begin] if mark else []
 
     def read(self, inputs: Sequence[Input]) -> CausalBatch:
@@ -38,9 +45,12 @@ class CausalReader:
         rows: list[list[int]] = []
         at: list[tuple[IntArray, IntArray]] = []  # the row and the column of each piece
         for text in pieces:
-            ids = [i for word in text for i in word]
+            ids = in_reading_order([i for word in text for i in word], self.backward)
             starts, size = self._windows(len(ids))
             row, column = earliest_windows(len(ids), size, starts)
+            if self.backward:
+                order = _word_by_word([len(word) for word in text])
+                row, column = row[order], column[order]
             at.append((row + len(rows), column + len(self._mark)))
             rows += [[*self._mark, *ids[start : start + size]] for start in starts]
         ids_of_rows, lengths = padded(rows)
@@ -76,6 +86,20 @@ class CausalReader:
 
     def files(self) -> dict[str, bytes]:
         return self.subwords.files()
+
+
+def in_reading_order(ids: list[int], backward: bool) -> list[int]:
+    """Of a whole text."""
+    return ids[::-1] if backward else ids
+
+
+def _word_by_word(sizes: Sequence[int]) -> IntArray:
+    """The places of pieces that are read backward: words in the order of the text, and the pieces
+    of a word in the order in which they are read."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    n = int(ends[-1]) if len(ends) else 0
+    parts = [np.arange(n - end, n - end + size) for end, size in zip(ends, sizes, strict=True)]
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def earliest_windows(n: int, size: int, starts: Sequence[int]) -> tuple[IntArray, IntArray]:

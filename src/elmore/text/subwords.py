@@ -159,11 +159,14 @@ class BytePairs:
         merges = "".join(f"{first} {second}\n" for first, second in self.merges)
         vocabulary = json.dumps(self.ids, ensure_ascii=False) + "\n"
         found = {VOCAB_JSON: vocabulary, MERGES: f"#version: 0.2\n{merges}"}
-        if self.config != _OURS:
-            settings = {"tokenizer_class": "GPT2Tokenizer", **self.config.model_dump()}
-            settings["unk_token"] = self.config.eos_token
-            found[TOKENIZER_CONFIG] = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-        return {name: text.encode() for name, text in found.items()}
+        own = {} if self.config == _OURS else {TOKENIZER_CONFIG: self.settings()}
+        return {name: text.encode() for name, text in found.items()} | own
+
+    def settings(self) -> bytes:
+        """tokenizer_config.json; a folder without it is read as we do."""
+        settings = {"tokenizer_class": "GPT2Tokenizer", **self.config.model_dump()}
+        settings["unk_token"] = self.config.eos_token
+        return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 class WholeWords:

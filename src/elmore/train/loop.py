@@ -56,7 +56,8 @@ class LoopConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Summed over `count` predictions; `parts` are sums to be reported as means."""
+    """Summed over `count` predictions; `parts` are sums to be reported as means. A total without a
+    gradient is that of an objective which has changed its weights already, in place."""
 
     total: Tensor
     count: int
@@ -206,7 +207,8 @@ class Loop:
         for micro in range(config.accumulate):
             rng = np.random.default_rng((config.seed, progress.step, micro))
             loss = self.objective.next_loss(rng)
-            loss.total.backward()
+            if loss.total.requires_grad:
+                loss.total.backward()
             found = {"loss": loss.total.item(), "count": loss.count, **loss.parts}
             for name, value in found.items():
                 figures[name] = figures.get(name, 0.0) + value
@@ -316,6 +318,8 @@ def scale_gradients(parameters: list[nn.Parameter], scale: float, clip: float | 
             p.grad = p.grad.coalesce()
         if p.grad is not None:
             grads.append(p.grad._values() if p.grad.is_sparse else p.grad)
+    if not grads:
+        return 0.0
     norm = scale * float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
     if math.isfinite(norm):
         torch._foreach_mul_(

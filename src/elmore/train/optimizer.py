@@ -37,7 +37,18 @@ class AdamWConfig(Frozen):
     weight_decay: float = Field(default=0.0, ge=0)
 
 
-OptimizerConfig = Annotated[AdagradConfig | AdamWConfig, Field(discriminator="kind")]
+class InPlaceConfig(Frozen):
+    """None: the objective changes its weights itself, at this rate, and gives no gradients."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    kind: Literal["in-place"] = "in-place"
+    lr: float = Field(default=0.025, gt=0)
+
+
+OptimizerConfig = Annotated[
+    AdagradConfig | AdamWConfig | InPlaceConfig, Field(discriminator="kind")
+]
 Params = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
 
 
@@ -125,6 +136,8 @@ def build_optimizers(
     config: OptimizerConfig, groups: Sequence[Group]
 ) -> list[torch.optim.Optimizer]:
     """One for whole tensors, and one for tensors that are updated by rows, if there are any."""
+    if isinstance(config, InPlaceConfig):
+        return []
     whole = [g for g in groups if not g.by_rows]
     rows = [{"params": g.parameters, "lr": config.lr * g.rate} for g in groups if g.by_rows]
     if isinstance(config, AdagradConfig):

@@ -27,6 +27,7 @@ def done(
         dev={"F1": f1 + 2},
         epochs=7,
         seconds=seconds,
+        peak=512_000_000,
         trainable=12_345,
         frozen=2_500_000,
         mixes=tuple(mixes),

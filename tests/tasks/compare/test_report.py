@@ -62,11 +62,11 @@ def test_the_table_has_mean_spread_gain_time_parameters_and_mixes():
         done(ELMO, 86.0, mixes=[MIX]), done(ELMO, 86.0, seed=2, mixes=[MIX]),
     ).table()  # fmt: skip
     assert table[0] == [
-        "encoder", "examples", "F1", "gain", "precision", "seeds", "seconds", "trainable", "frozen",
-        "s_0 … s_L (γ)",
+        "encoder", "examples", "F1", "gain", "precision", "seeds", "seconds", "peak MB",
+        "trainable", "frozen", "s_0 … s_L (γ)",
     ]  # fmt: skip
     assert table[1] == [
-        "glove", "1,000", "82.00 ± 2.83", "", "83.00", "2", "75", "12,345", "2,500,000", "",
+        "glove", "1,000", "82.00 ± 2.83", "", "83.00", "2", "75", "512", "12,345", "2,500,000", "",
     ]  # fmt: skip
     assert table[2][2:6] == ["86.00 ± 0.00", "+4.00 over glove (2/2)", "87.00", "2"]
     assert table[2][-1] == "small-en input 0.50 0.30 0.20 (1.50)"

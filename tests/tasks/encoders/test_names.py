@@ -44,9 +44,10 @@ def test_what_makes_no_sense_is_told(source: str, said: str):
 @pytest.mark.parametrize(
     ("source", "fine_tune", "tunes"),
     [
-        ("bert:x", False, False), ("bert:x", True, True), ("bert:x+tune", False, True),
-        ("x", True, False), ("x+tune", False, False), ("none", True, False),
+        ("bert:x", False, None), ("bert:x", True, "bert"), ("bert:x+tune", False, "bert"),
+        ("lm:x", False, None), ("lm:x", True, "lm"), ("lm:x+tune", False, "lm"),
+        ("x", True, None), ("x+tune", False, None), ("none", True, None),
     ],
 )  # fmt: skip
-def test_only_what_is_called_a_bert_is_tuned_as_one(source: str, fine_tune: bool, tunes: bool):
-    assert EncoderConfig(source=source, fine_tune=fine_tune).tunes_bert is tunes
+def test_a_model_is_tuned_as_what_it_is_called(source: str, fine_tune: bool, tunes: str | None):
+    assert EncoderConfig(source=source, fine_tune=fine_tune).tunes == tunes

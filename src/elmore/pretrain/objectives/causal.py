@@ -3,6 +3,7 @@ before it. `prepare` and `build` are what `pretrain/run.py` asks for.
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError
 from elmore.files.atomic import remove
-from elmore.models.causal import Causal, CausalLM
+from elmore.models.causal import Causal, CausalLM, StatePenalty, with_dropout_of
 from elmore.pretrain.config import Asked, CausalRunConfig, Run, causal_config
 from elmore.pretrain.line_batches import LineBatches, Lines
 from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
@@ -94,8 +95,8 @@ def _trained_config(
     model = config.model.model_copy(update={"n_pieces": n_pieces})
     if source is not None:
         theirs = causal_lm(source, str(name)).causal.config
-        drop = {"dropout": model.context.dropout}
-        model = theirs.model_copy(update={"context": theirs.context.model_copy(update=drop)})
+        dropped = with_dropout_of(theirs.context, model.context)
+        model = theirs.model_copy(update={"context": dropped})
     most = model.max_positions
     if most is not None and config.batches.longest + 1 > most:
         raise ConfigError(
@@ -114,8 +115,8 @@ def resumed_config(run: Run, asked: Asked) -> CausalRunConfig:
             raise ConfigError(f"{asked.vocabulary}: not the vocabulary of {asked.output}; omit it.")
     now = config.model.model_copy(update={"n_pieces": model.n_pieces})
     if run.source is not None:
-        drop = {"dropout": now.context.dropout}
-        now = model.model_copy(update={"context": model.context.model_copy(update=drop)})
+        dropped = with_dropout_of(model.context, now.context)
+        now = model.model_copy(update={"context": dropped})
     return config.model_copy(update={"model": now})
 
 
@@ -124,16 +125,20 @@ def steps_per_epoch(run: Run) -> float:
     return max(1.0, 1.3 * (run.words + run.sentences) / causal_config(run).batches.pieces)
 
 
-def build(run: Run, folder: Path, world: World, newest: Path | None) -> "CausalObjective":
+def build(
+    run: Run, folder: Path, world: World, newest: Path | None, kind: type[CausalLM] = CausalLM
+) -> "CausalObjective":
+    """`kind` is the model with its loss."""
     config = causal_config(run)
     torch.manual_seed(config.loop.seed)  # every process begins with the same numbers
     subwords = read_subwords(folder / SUBWORDS)
     at = newest or run.source
-    model = _start(config, None if at is None else load(at, heads=True), str(at))
+    model = _start(kind, config, None if at is None else load(at, heads=True), str(at))
     batches = LineBatches(
         PieceCorpus(folder / CORPUS),
         config.batches,
         subwords,
+        backward=config.model.backward,
         seed=config.loop.seed,
         rank=world.rank,
         n_ranks=world.size,
@@ -142,22 +147,31 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "CausalO
         model.requires_grad_(True).train().to(world.device()),
         batches,
         held_out(folder / VALID, config, subwords) if run.valid else [],
+        floor_rate=config.floor_rate,
         seed=config.loop.seed,
         rank=world.rank,
     )
 
 
-def _start(config: CausalRunConfig, source: Checkpoint | None, name: str) -> CausalLM:
+def _start(
+    kind: type[CausalLM], config: CausalRunConfig, source: Checkpoint | None, name: str
+) -> CausalLM:
     """New weights, or those of a checkpoint."""
-    model = CausalLM(Causal(config.model), dropout=config.output_dropout)
+    model = kind(Causal(config.model), dropout=config.output_dropout, penalty=state_penalty(config))
     if source is not None:
         model.load_state_dict(causal_lm(source, name).state_dict())
     return model
 
 
+def state_penalty(config: CausalRunConfig) -> StatePenalty | None:
+    weights = config.large_states, config.sudden_states
+    return StatePenalty(*weights) if any(weights) else None
+
+
 def held_out(folder: Path, config: CausalRunConfig, subwords: Subwords) -> list[Lines]:
     """Some batches of one pass."""
-    batches = LineBatches(PieceCorpus(folder), config.batches, subwords, seed=_VALID_SEED)
+    corpus, backward = PieceCorpus(folder), config.model.backward
+    batches = LineBatches(corpus, config.batches, subwords, backward=backward, seed=_VALID_SEED)
     found: list[Lines] = []
     while batches.epoch == 0 and sum(int(n.sum()) for _, n in found) < config.valid_pieces:
         found.append(next(batches))
@@ -175,23 +189,40 @@ class CausalObjective:
         batches: LineBatches,
         valid: list[Lines],
         *,
+        floor_rate: float = 1.0,
         seed: int = 1,
         rank: int = 0,
     ):
         self.module: nn.Module = model
+        self.floor_rate = floor_rate
         self.model, self.batches, self.valid = model, batches, valid
         self.device = next(model.parameters()).device
         self.seed, self.rank = seed, rank
 
     def groups(self) -> list[Group]:
-        return by_decay(self.module, list(self.module.parameters()))
+        """All at one rate, or each layer at its own: the top one, and what only the softmax has, at
+        the whole rate."""
+        everything = list(self.module.parameters())
+        if self.floor_rate == 1:
+            return by_decay(self.module, everything)
+        floors = self.model.causal.floors()
+        below = {id(p) for floor in floors for p in floor}
+        own = [p for p in everything if id(p) not in below]
+        return [
+            replace(group, rate=self.floor_rate**depth)
+            for depth, floor in enumerate([own + floors[0], *floors[1:]])
+            for group in by_decay(self.module, floor)
+        ]
 
     def begin(self, step: int, done: float) -> None:
         seed_step(self.seed, step, self.rank)
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         del rng  # the full softmax draws nothing
-        return Loss(*self.model.loss(*self._tensors(next(self.batches))))
+        loss, count, penalty = self.model.penalized(*self._tensors(next(self.batches)))
+        if self.model.penalty is None:
+            return Loss(loss, count)
+        return Loss(loss + penalty, count, {"cross_entropy": loss.item()})
 
     def _tensors(self, lines: Lines) -> tuple[Tensor, Tensor]:
         ids, lengths = (torch.from_numpy(array).to(self.device) for array in lines)

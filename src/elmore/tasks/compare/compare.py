@@ -16,6 +16,7 @@ from elmore.files.atomic import discard, sweep, write_text
 from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
 from elmore.tasks.compare.page import page
+from elmore.tasks.compare.peak_memory import forget_peak, peak_bytes
 from elmore.tasks.compare.report import Report, summarize
 from elmore.tasks.compare.trials import (
     RESULTS,
@@ -134,6 +135,7 @@ class _Run:
 
     def _train(self, files: TrialFiles, at: CompareProgress) -> Done:
         examples = share(self.data["train"].examples, at.trial)
+        counted = forget_peak()
         fitted = fit(
             trial_settings(self.config.fit, at.trial),
             examples,
@@ -152,6 +154,7 @@ class _Run:
             dev=fitted.dev.figures,
             epochs=fitted.epochs,
             seconds=fitted.seconds,
+            peak=peak_bytes() if counted else None,
             trainable=fitted.n_trained,
             frozen=encoder.n_frozen,
             fingerprints=(*encoder.fingerprints(), *lm_fingerprints(self.config.fit.task)),

@@ -40,6 +40,8 @@ class Summary(Frozen):
     failed: int
     seconds: float
     """Wall time of one training, mean; the embedding of the corpus, once for all, not counted."""
+    peak: int | None
+    """Bytes, the most of all seeds; None where it is not known."""
     trainable: int
     frozen: int | None
     """None where the model behind a store is not known."""
@@ -87,6 +89,7 @@ def _summary(done: list[Done], failed: int, base: list[Done]) -> Summary:
         scores={name: tuple(o.scores[name] for o in done) for name in first.scores},
         failed=failed,
         seconds=fmean(o.seconds for o in done),
+        peak=max((o.peak for o in done if o.peak is not None), default=None),
         trainable=first.trainable,
         frozen=first.frozen,
         mixes=tuple(o.mixes for o in done),
@@ -137,7 +140,7 @@ class Report:
         first = self.rows[0]
         heading = [
             "encoder", "examples", first.measure, "gain", *list(first.scores)[1:],
-            "seeds", "seconds", "trainable", "frozen", "s_0 … s_L (γ)",
+            "seeds", "seconds", "peak MB", "trainable", "frozen", "s_0 … s_L (γ)",
         ]  # fmt: skip
         names = labels(row.encoder for row in self.rows)
         return [heading, *(_cells(row, names) for row in self.rows)]
@@ -173,7 +176,8 @@ class Report:
 def _cells(row: Summary, names: dict[str, str]) -> list[str]:
     others = [f"{fmean(found):.2f}" for found in list(row.scores.values())[1:]]
     seeds = f"{len(row.seeds)}" + (f", {row.failed} failed" if row.failed else "")
-    sizes = (round(row.seconds), row.trainable, row.frozen)
+    megabytes = None if row.peak is None else round(row.peak / 1e6)
+    sizes = (round(row.seconds), megabytes, row.trainable, row.frozen)
     counts = ["unknown" if n is None else f"{n:,}" for n in sizes]
     mixes = "; ".join(
         f"{mix_name(mix)} {' '.join(f'{weight:.2f}' for weight in mix.weights)} ({mix.gamma:.2f})"

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
@@ -26,12 +26,15 @@ from elmore.small_files import file_sha256, read_small
 from elmore.tasks.encoders.encoder import EncoderConfig
 from elmore.tasks.encoders.names import NONE, parts_of
 from elmore.tasks.encoders.source import LearnedMix
+from elmore.tasks.encoders.tuned_gpt import GPTTuningConfig
+from elmore.tasks.encoders.tuned_lm import LMTuningConfig
 from elmore.tasks.generation_config import STARTS, GenerationConfig
 from elmore.tasks.readers.texts import two_files
-from elmore.tasks.recipes import AnyTask, FitConfig
+from elmore.tasks.recipes import AnyTask, FitConfig, TuningConfig
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
+T = TypeVar("T", TuningConfig, LMTuningConfig, GPTTuningConfig)
 
 
 class Trial(Frozen):
@@ -113,15 +116,18 @@ def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
     }
     task, _ = started(config.task, trial.encoder)
     encoder = encoder_settings(config, trial.encoder)
+    ways = {"lm": _stretched(encoder.lm, stretch), "gpt": _stretched(encoder.gpt, stretch)}
+    encoder = encoder.model_copy(update=ways)
     own = {"task": task, "encoder": encoder, "seed": trial.seed}
     batch = max(1, round(config.batch / stretch))
-    tuning = config.tuning.model_copy(
-        update={
-            "epochs": math.ceil(config.tuning.epochs * stretch),
-            "batch": max(1, round(config.tuning.batch / stretch)),
-        }
-    )
+    tuning = _stretched(config.tuning, stretch)
     return config.model_copy(update={**own, **stretched, "batch": batch, "tuning": tuning})
+
+
+def _stretched(tuning: T, stretch: float) -> T:
+    """The same for the settings of fine-tuning."""
+    epochs, batch = math.ceil(tuning.epochs * stretch), max(1, round(tuning.batch / stretch))
+    return tuning.model_copy(update={"epochs": epochs, "batch": batch})
 
 
 def encoder_settings(config: FitConfig, source: str) -> EncoderConfig:
@@ -161,6 +167,8 @@ class Done(Frozen):
     """Of the development file, which chose the epoch."""
     epochs: int
     seconds: float
+    peak: int | None = None
+    """Bytes: the most that the process had at once, in training and in the test."""
     trainable: int
     frozen: int | None
     fingerprints: tuple[str, ...] = ()
@@ -256,11 +264,14 @@ def _text(settings: dict[str, Any]) -> str:
 
 
 def _complete(before: Any, now: dict[str, Any]) -> Any:
-    """A comparison older than the fine-tuning of BERT has none of it, and so no settings of it:
-    any may be chosen now."""
+    """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
+    may be chosen now. Its classification was of trees."""
     match before:
-        case {"fit": dict(fit), **rest}:
-            return {**rest, "fit": {"tuning": now["fit"]["tuning"], **fit}}
+        case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
+            encoder = {"lm": now["fit"]["encoder"]["lm"], **encoder}
+            task = {"layout": "trees", **task} if task.get("kind") == "classification" else task
+            tuning = now["fit"]["tuning"]
+            return {**rest, "fit": {"tuning": tuning, **fit, "encoder": encoder, "task": task}}
     return before
 
 

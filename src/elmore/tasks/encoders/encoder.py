@@ -1,7 +1,8 @@
 """From inputs to vectors. A string names the encoder: `none`, `glove:FILE`, `small-en`,
 `store:DIR`, or several joined by `+`. Every encoder also has word and character vectors that are
-trained with the task, so two encoders differ only in their pretrained vectors. One has not: a
-fine-tuned BERT, `bert:DIR+tune`, is all there is below the task's head.
+trained with the task, so two encoders differ only in their pretrained vectors. Some have not: a
+model that is fine-tuned as its paper does (`bert:DIR+tune`, `lm:DIR+tune`, `gpt:DIR+tune`) is all
+there is below the task's head.
 """
 
 # B sentences, T words in the longest, D vector dim
@@ -14,10 +15,12 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.checkpoint.bert import bert_of
+from elmore.checkpoint.causal import causal_of
+from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.sources import load, load_static
 from elmore.config import Frozen
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, FormatError
-from elmore.models.static import StaticVectors
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import Store
 from elmore.tasks.encoded import Dims, Encoded, Input, words_of
@@ -30,7 +33,7 @@ from elmore.tasks.encoders.layer_sources import (
     LayersInStore,
     TunedLayers,
 )
-from elmore.tasks.encoders.names import NONE, STATIC, STORE, Part, parts_of
+from elmore.tasks.encoders.names import NONE, STATIC, STORE, Part, Way, parts_of
 from elmore.tasks.encoders.source import (
     LearnedMix,
     OwnConfig,
@@ -41,6 +44,8 @@ from elmore.tasks.encoders.source import (
     batch_of,
 )
 from elmore.tasks.encoders.tuned_bert import TunedBert
+from elmore.tasks.encoders.tuned_gpt import GPTTuningConfig, TunedGPT
+from elmore.tasks.encoders.tuned_lm import LMTuningConfig, TunedLM
 
 
 class EncoderConfig(Frozen):
@@ -50,7 +55,7 @@ class EncoderConfig(Frozen):
 
     source: str = NONE
     """`none`, `glove:FILE` (word2vec files too), whatever `Embedder.load` takes, `bert:DIR`,
-    `store:DIR`, or several joined by `+`; after a model `+last4` or `+tune`."""
+    `lm:DIR`, `gpt:DIR`, `store:DIR`, or several joined by `+`; after a model `+last4`, `+tune`."""
     join: Join = "input"
     """Where a biLM enters: at the input; there and at the output of the task's RNN; there only."""
     own: OwnConfig | None = OwnConfig()
@@ -66,10 +71,17 @@ class EncoderConfig(Frozen):
     mix_rate: float = Field(default=10.0, gt=0)
     """What the learning rate is multiplied by for these few weights, which would learn slowly."""
 
+    lm: LMTuningConfig = LMTuningConfig()
+    """How a language model is fine-tuned (`lm:DIR+tune`); of no use for other encoders."""
+    gpt: GPTTuningConfig = GPTTuningConfig()
+    """The same of a GPT (`gpt:DIR+tune`)."""
+
     @property
-    def tunes_bert(self) -> bool:
-        """Whether a `bert:DIR` is fine-tuned, as its paper does it."""
-        return any(p.is_bert and (p.tune or self.fine_tune) for p in parts_of(self.source))
+    def tunes(self) -> Way | None:
+        """Which kind of model is fine-tuned as its paper does it; None: the task has a model of its
+        own, whether one below is trained or not."""
+        ways = (p.way for p in parts_of(self.source) if p.tune or self.fine_tune)
+        return next((way for way in ways if way is not None), None)
 
 
 class Encoder(nn.Module):
@@ -96,11 +108,13 @@ class Encoder(nn.Module):
         empty = self.place.new_zeros(*batch.mask.shape, 0)
         x = torch.cat([empty, *vectors], dim=-1) * batch.mask.unsqueeze(-1)  # (B, T, D)
         pooled = [output.pooled for output in outputs if output.pooled is not None]
+        losses = [output.loss for output in outputs if output.loss is not None]
         return Encoded(
             x,
             batch.mask,
             torch.cat(late, dim=-1) if late else None,
             torch.cat(pooled, dim=-1) if pooled else None,
+            sum(losses[1:], losses[0]) if losses else None,
         )
 
     @property
@@ -176,8 +190,8 @@ def build_encoder(
     """`words` have trained vectors of their own, see `own_words`. A frozen model's vectors are kept
     in a store under `cache`, else in memory."""
     parts = [part for part in parts_of(config.source) if part.name != NONE]
-    if config.tunes_bert:
-        return Encoder(config, [_tuned_bert(parts, config)])
+    if config.tunes is not None:
+        return Encoder(config, _tuned_alone(parts, config))
     own = [] if config.own is None else [OwnVectors(config.own, words)]
     pretrained = [_pretrained(part, config, words, cache) for part in parts]
     encoder = Encoder(config, [*own, *pretrained])
@@ -186,13 +200,23 @@ def build_encoder(
     return encoder
 
 
-def _tuned_bert(parts: Sequence[Part], config: EncoderConfig) -> TunedBert:
+def _tuned_alone(parts: Sequence[Part], config: EncoderConfig) -> list[VectorSource]:
+    """A model that is trained as its paper does it; of language models, one or more."""
+    if config.tunes == "lm" and all(part.way == "lm" for part in parts):
+        models = [TunedLM(part.name, _loaded(part), config.lm) for part in parts]
+        if len({model.dims for model in models}) > 1:
+            raise ConfigError(f"encoder {config.source!r}: expected models of one width.")
+        return [*models]
     if len(parts) > 1:
         raise ConfigError(
-            f"encoder {config.source!r}: a BERT that is fine-tuned stands alone; to fine-tune it "
-            "beside other vectors, under the task's own model, leave out 'bert:'."
+            f"encoder {config.source!r}: a model that is fine-tuned so stands alone; to fine-tune "
+            f"it beside other vectors, under the task's own model, leave out '{config.tunes}:'."
         )
-    return TunedBert(parts[0].name, _loaded(parts[0]))
+    part = parts[0]
+    if part.way == "gpt":
+        checkpoint = _checked(part, load(part.model, heads=True))
+        return [TunedGPT(part.name, checkpoint, config.gpt)]
+    return [TunedBert(part.name, _loaded(part))]
 
 
 def _pretrained(
@@ -200,7 +224,7 @@ def _pretrained(
 ) -> VectorSource:
     name = part.name
     if name.startswith(STATIC):
-        vectors = StaticVectors.load(Path(name.removeprefix(STATIC)))
+        vectors = load_static(name.removeprefix(STATIC))
         return StaticWords(name, vectors, words, tune=config.tune_static)
     if name.startswith(STORE):
         stored = LayersInStore(Store.open(name.removeprefix(STORE)))
@@ -217,9 +241,18 @@ def _pretrained(
 
 def _loaded(part: Part) -> Embedder:
     embedder = Embedder.load(part.model)
-    if part.is_bert:
-        try:
-            bert_of(embedder.checkpoint)
-        except FormatError as error:
-            raise ConfigError(f"encoder {part.name!r}: {error}") from None
+    _checked(part, embedder.checkpoint)
     return embedder
+
+
+def _checked(part: Part, checkpoint: Checkpoint) -> Checkpoint:
+    """A model, if it is of the kind that it is called."""
+    try:
+        match part.way:
+            case "bert":
+                bert_of(checkpoint)
+            case "lm" | "gpt":
+                causal_of(checkpoint)
+    except FormatError as error:
+        raise ConfigError(f"encoder {part.name!r}: {error}") from None
+    return checkpoint

@@ -2,14 +2,19 @@
 
 none                 glove:FILE           store:DIR
 MODEL                bert:DIR             MODEL+last4          bert:DIR+tune
-glove:FILE+MODEL     glove:FILE+MODEL+tune
+glove:FILE+MODEL     glove:FILE+MODEL+tune                     lm:DIR+tune, gpt:DIR+tune
+lm:DIR+tune+lm:DIR+tune
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from elmore.errors import ConfigError
 
-NONE, STATIC, STORE, BERT = "none", "glove:", "store:", "bert:"
+NONE, STATIC, STORE = "none", "glove:", "store:"
+Way = Literal["bert", "lm", "gpt"]
+"""What a model is called: then it is fine-tuned as the paper of its kind does."""
+WAYS: dict[str, Way] = {"bert:": "bert", "lm:": "lm", "gpt:": "gpt"}
 TUNE, LAST = "tune", "last4"
 _OPTIONS = (TUNE, LAST)
 
@@ -29,14 +34,13 @@ class Part:
         return self.name != NONE and not self.name.startswith((STATIC, STORE))
 
     @property
-    def is_bert(self) -> bool:
-        """Whether it is called one: then it is fine-tuned as BERT's paper does."""
-        return self.name.startswith(BERT)
+    def way(self) -> Way | None:
+        return next((way for prefix, way in WAYS.items() if self.name.startswith(prefix)), None)
 
     @property
     def model(self) -> str:
         """What `Embedder.load` takes."""
-        return self.name.removeprefix(BERT)
+        return self.name if self.way is None else self.name.partition(":")[2]
 
 
 def parts_of(source: str) -> list[Part]:

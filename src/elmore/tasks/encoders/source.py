@@ -64,6 +64,8 @@ class SourceOutput:
     vectors: Tensor | None  # (B, T, D)
     late: Tensor | None = None  # (B, T, D)
     pooled: Tensor | None = None  # (B, D)
+    loss: Tensor | None = None
+    """What it adds to the loss of training."""
 
 
 class LearnedMix(Frozen):
