@@ -132,6 +132,7 @@ def test_info_says_what_is_indexed(client: TestClient, index: Index):
         "n_words": len({word for words in CORPUS for word in words}),
         "n_uses": sum(map(len, CORPUS)),
         "n_sentences": len(CORPUS),
+        "origins": False,
         "layers": [0, 1, 2, "mix"],
     }
 
