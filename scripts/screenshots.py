@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-COLOURS = 256  # a palette of them is a third of the bytes
+COLORS = 256  # a palette of them is a third of the bytes
 MAX_BYTES = 300_000
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1180, "height": 800}, "device_scale_factor": 1.5}
 PHONE: dict[str, Any] = {
@@ -33,7 +33,7 @@ RIVER = "The boat was tied to the bank of the river ."
 MONEY = "She opened an account at the bank ."
 SENSES = {
     "bank": RIVER,
-    "play": "Her new play opened at a theatre in London .",
+    "play": "Her new play opened at a theater in London .",
     "cell": "Each cell of the body has a nucleus .",
     "plant": "The plant has green leaves and white flowers .",
     "spring": "In the spring the snow melts .",
@@ -112,10 +112,10 @@ def _picture(page: Page, part: str) -> bytes:
 
 
 def optimised(png: bytes) -> bytes:
-    """The same picture with a palette that covers rare colours too: a mark has few pixels."""
+    """The same picture with a palette that covers rare colors too: a mark has few pixels."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     small = io.BytesIO()
-    few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+    few = picture.quantize(COLORS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
     few.save(small, "PNG", optimize=True)
     return small.getvalue()
 

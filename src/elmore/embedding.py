@@ -42,7 +42,13 @@ class Embedding:
     @property
     def meaning(self) -> Vectors:
         """The vectors of the lens, for comparing meanings; an error if the model has none."""
-        return need_lens(self.lens)(self.layers)  # (n, D)
+        if self.lens is None:
+            raise ConfigError(
+                "meaning: the model has no lens for meaning (`elmore lens MODEL CORPUS` learns one "
+                "in minutes), or these layers are from a store, which has none either: if it keeps "
+                "all layers, embedder.lens(embedding.layers) computes it."
+            )
+        return self.lens(self.layers)  # (n, D)
 
     @property
     def top(self) -> Vectors:

@@ -1,4 +1,4 @@
-// The map: every use of a word as a mark, its sense told by colour and by shape. Wheel, pinch,
+// The map: every use of a word as a mark, its sense told by color and by shape. Wheel, pinch,
 // buttons and keys zoom; dragging pans; arrow keys go from mark to mark. Marks keep their size.
 
 import { drawing, element } from "./dom.js";

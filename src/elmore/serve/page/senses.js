@@ -5,7 +5,7 @@ import { say } from "./language.js";
 import { prose } from "./prose.js";
 import { openable } from "./passage.js";
 
-// Marks of about one area. A sense has a shape and a colour (style.css); after eight they repeat.
+// Marks of about one area. A sense has a shape and a color (style.css); after eight they repeat.
 export const SHAPES = [
   "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0Z",
   "M-4.5,-4.5h9v9h-9Z",
