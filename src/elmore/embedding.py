@@ -324,7 +324,8 @@ def _numbered(numbers: tuple[int, ...], n_layers: int, option: str) -> Layers:
     fitting = (type(number) is int and 0 <= number < n_layers for number in numbers)
     if not numbers or not all(fitting):
         raise ConfigError(
-            f"{option} is {numbers}, but the model has the layers 0 to {n_layers - 1}."
+            f"{option} is {','.join(map(str, numbers)) or 'empty'}, but the model has the layers 0 "
+            f"to {n_layers - 1}."
         )
     return Layers(numbers=numbers)
 

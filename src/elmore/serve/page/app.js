@@ -23,6 +23,7 @@ import { pressWord, showSubstitutes, showWords } from "./words.js";
 const SHOWN = 10; // nearest uses
 const STEP = 50; // that "More", or scrolling to the end, adds
 const MOST = 1000; // as many as the server gives
+const FEW = 20; // uses of a word that hardly show more than one sense
 const SUBSTITUTES = 8; // in one line
 const EXAMPLES = [ // where there is no index; otherwise its own text has them
   ["The boat was tied to the bank of the river .", 6],
@@ -160,7 +161,9 @@ function showMap(answer) {
   const title = say.map(answer.word, answer.n_uses);
   byId("senses").hidden = answer.n_uses === 0;
   byId("map-title").textContent = title;
+  const few = answer.senses.length === 1 && answer.n_uses < FEW;
   byId("senses-title").textContent = say.senses(answer.senses.length);
+  byId("senses-hint").textContent = few ? say.fewUses : say.sensesHint;
   showSenses(inside("senses", "ul"), answer.senses, (sense) => map.single(sense), actions);
   map.show(answer.map, title);
   relate();

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { element } from "./dom.js";
 import { say } from "./language.js";
-import { inContext } from "./prose.js";
+import { inContext, prose } from "./prose.js";
 
 const WHOLE = Infinity; // words each side: the sentence is shown to its ends
 
@@ -28,11 +28,15 @@ function fill(opened, use, { choose, compare }) {
   if (use.file) place.title = use.file;
   opened.append(text, element("p", { class: "hint" }, place, element("span", { class: "buttons" },
     element("button", { type: "button", onclick: () => choose(use) }, say.makeQuery),
-    element("button", { type: "button", onclick: () => compare(use) }, say.compareThis))));
+    element("button", { type: "button", onclick: () => compare(use) }, say.compareButton))));
+  const around = (part) => element("span", { class: "around" }, use.text ? part : joined(part));
   api.passage(use.id).then(({ before, after }) => {
-    text.prepend(element("span", { class: "around" }, before));
-    text.append(element("span", { class: "around" }, after));
+    text.prepend(around(before));
+    text.append(around(after));
   }, () => {}); // the sentence alone is an answer too
 }
+
+/** Lines whose words are separated by spaces, as people read them. */
+const joined = (text) => text.split("\n").map((line) => prose(line.split(" "))).join("\n");
 
 const placeOf = ({ file, line }) => (file ? say.place(file.split(/[\\/]/).at(-1), line) : say.noPlace);
