@@ -22,9 +22,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 COLORS = 256  # a palette of them is a third of the bytes
 MAX_BYTES = 300_000
-DESKTOP: dict[str, Any] = {"viewport": {"width": 1180, "height": 800}, "device_scale_factor": 1.5}
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1.5}
 PHONE: dict[str, Any] = {
-    "viewport": {"width": 360, "height": 740},
+    "viewport": {"width": 390, "height": 800},
     "device_scale_factor": 2,
     "has_touch": True,
 }
@@ -45,15 +45,20 @@ class Shot:
     """One picture: a view of the page, what of it, and who looks."""
 
     name: str
-    sentence: str
-    word: str
+    sentence: str = ""
+    """Empty: the page as it is at first."""
+    word: str = ""
     part: str = ""
     """A selector; empty is the whole page, "window" what is seen without scrolling."""
     more: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=lambda: DESKTOP)
+    click: str = ""
+    """A selector, clicked first."""
 
     @property
     def address(self) -> str:
+        if not self.sentence:
+            return ""
         words = self.sentence.split(" ")
         return "#" + urlencode({"words": self.sentence, "at": words.index(self.word), **self.more})
 
@@ -61,6 +66,8 @@ class Shot:
 SHOTS = [
     Shot("explorer", RIVER, "bank"),
     Shot("explorer-play", SENSES["play"], "play"),
+    Shot("explorer-words", part="window"),
+    Shot("explorer-passage", RIVER, "bank", "#uses", click="#uses .use"),
     Shot("explorer-money", MONEY, "bank", "#near"),
     Shot("explorer-compare", RIVER, "bank", "#compare", {"with-words": MONEY}),
     Shot("explorer-dark", SENSES["play"], "play", settings={**DESKTOP, "color_scheme": "dark"}),
@@ -96,8 +103,12 @@ def take(browser: Browser, address: str, shot: Shot) -> bytes:
     with browser.new_context(**{"locale": "en-GB", **shot.settings}) as context:
         page = context.new_page()
         page.goto(f"{address}/{shot.address}")
-        page.locator("#map path").first.wait_for()
+        for there in ("#map path",) if shot.sentence else ("#start .use", "#vocabulary .word"):
+            page.locator(there).first.wait_for()
         page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+        if shot.click:
+            page.locator(shot.click).first.click()
+            page.locator(".passage .around").first.wait_for()
         return _picture(page, shot.part)
 
 

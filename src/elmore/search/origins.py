@@ -4,6 +4,7 @@ passage is stored once, however many of its sentences are indexed.
 
 # S sentences, P passages
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -100,7 +101,7 @@ class Origins:
         self._text, self._names = files[PASSAGES], files[FILES]
         self._offsets = Column(files[PASSAGE_OFFSETS], np.int64, state.passages + 1)
 
-    @property
+    @cached_property
     def files(self) -> list[str]:
         return unpack(self._names.read(0, len(self._names.data)))
 
@@ -148,6 +149,10 @@ def _passages(origins: Sequence[Origins | None], distinct: Ints) -> Iterator[byt
         some = origins[segment]
         assert some is not None
         yield some.passage(passage)
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _decoded(text: bytes) -> str:

@@ -14,7 +14,7 @@ from elmore.files.passages import Passage, passages
 from elmore.files.sentence_files import SentenceFiles
 from elmore.search.checked_files import WholeFile, damaged
 from elmore.search.manifest import Manifest
-from elmore.search.origins import TextPlace
+from elmore.search.origins import TextPlace, encoded
 from elmore.store.words import pack, packed_sentences
 
 WORDS = "words.txt"  # the list
@@ -75,19 +75,17 @@ def _placed(sentences: Iterable[Sentence]) -> Iterator[Piece]:
 
 
 def _of_passage(passage: Passage) -> Iterator[Piece]:
-    text = passage.text.encode("utf-8", "surrogatepass")
-    is_ascii = len(text) == len(passage.text)
+    text = encoded(passage.text)
+    at = place = 0  # the end of the sentence before, in characters and in bytes
     for words, line, start, end in passage.sentences:
-        if not is_ascii:
-            parts = passage.text[:start], passage.text[start:end]
-            sizes = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
-            start, end = sizes[0], sum(sizes)
-        yield Piece(words, pack(words), TextPlace(passage.file, line, text, start, end))
+        begin = place + len(encoded(passage.text[at:start]))
+        at, place = end, begin + len(encoded(passage.text[start:end]))
+        yield Piece(words, pack(words), TextPlace(passage.file, line, text, begin, place))
 
 
 def _of_string(text: str) -> TextPlace:
-    encoded = text.encode("utf-8", "surrogatepass")
-    return TextPlace("", 0, encoded, 0, len(encoded))
+    whole = encoded(text)
+    return TextPlace("", 0, whole, 0, len(whole))
 
 
 class UsePlan:

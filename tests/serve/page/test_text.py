@@ -99,7 +99,7 @@ def test_the_examples_are_from_the_text(visit: Callable[..., Page], text_address
     examples = page.locator("#start .use")
     expect(examples.first).to_be_visible()
     shown = examples.all_text_contents()
-    assert len(shown) == 6
+    assert 4 <= len(shown) <= 6  # two of each word, and every sentence once
     assert all(any(text in line for line in TEXT) for text in shown)
     examples.first.click()
     settle(page)
