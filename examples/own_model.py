@@ -12,10 +12,10 @@ from torch import nn
 from elmore import Elmo, ScalarMix
 
 TRAIN = [
-    ("anna rowed to the harbour", "who - - - where"),
+    ("anna rowed to the harbor", "who - - - where"),
     ("the keeper lives in the lighthouse", "- who - - - where"),
     ("fishermen sleep on the shore", "who - - - where"),
-    ("the harbour saw anna", "- where - who"),
+    ("the harbor saw anna", "- where - who"),
 ]
 TAGS = ["-", "who", "where"]
 

@@ -20,11 +20,11 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-COLOURS = 256  # a palette of them is a third of the bytes
+COLORS = 256  # a palette of them is a third of the bytes
 MAX_BYTES = 300_000
-DESKTOP: dict[str, Any] = {"viewport": {"width": 1180, "height": 800}, "device_scale_factor": 1.5}
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1.5}
 PHONE: dict[str, Any] = {
-    "viewport": {"width": 360, "height": 740},
+    "viewport": {"width": 390, "height": 800},
     "device_scale_factor": 2,
     "has_touch": True,
 }
@@ -33,7 +33,7 @@ RIVER = "The boat was tied to the bank of the river ."
 MONEY = "She opened an account at the bank ."
 SENSES = {
     "bank": RIVER,
-    "play": "Her new play opened at a theatre in London .",
+    "play": "Her new play opened at a theater in London .",
     "cell": "Each cell of the body has a nucleus .",
     "plant": "The plant has green leaves and white flowers .",
     "spring": "In the spring the snow melts .",
@@ -45,15 +45,20 @@ class Shot:
     """One picture: a view of the page, what of it, and who looks."""
 
     name: str
-    sentence: str
-    word: str
+    sentence: str = ""
+    """Empty: the page as it is at first."""
+    word: str = ""
     part: str = ""
     """A selector; empty is the whole page, "window" what is seen without scrolling."""
     more: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=lambda: DESKTOP)
+    click: str = ""
+    """A selector, clicked first."""
 
     @property
     def address(self) -> str:
+        if not self.sentence:
+            return ""
         words = self.sentence.split(" ")
         return "#" + urlencode({"words": self.sentence, "at": words.index(self.word), **self.more})
 
@@ -61,6 +66,8 @@ class Shot:
 SHOTS = [
     Shot("explorer", RIVER, "bank"),
     Shot("explorer-play", SENSES["play"], "play"),
+    Shot("explorer-words", part="window"),
+    Shot("explorer-passage", RIVER, "bank", "#uses", click="#uses .use"),
     Shot("explorer-money", MONEY, "bank", "#near"),
     Shot("explorer-compare", RIVER, "bank", "#compare", {"with-words": MONEY}),
     Shot("explorer-dark", SENSES["play"], "play", settings={**DESKTOP, "color_scheme": "dark"}),
@@ -96,8 +103,12 @@ def take(browser: Browser, address: str, shot: Shot) -> bytes:
     with browser.new_context(**{"locale": "en-GB", **shot.settings}) as context:
         page = context.new_page()
         page.goto(f"{address}/{shot.address}")
-        page.locator("#map path").first.wait_for()
+        for there in ("#map path",) if shot.sentence else ("#start .use", "#vocabulary .word"):
+            page.locator(there).first.wait_for()
         page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+        if shot.click:
+            page.locator(shot.click).first.click()
+            page.locator(".passage .around").first.wait_for()
         return _picture(page, shot.part)
 
 
@@ -112,10 +123,10 @@ def _picture(page: Page, part: str) -> bytes:
 
 
 def optimised(png: bytes) -> bytes:
-    """The same picture with a palette that covers rare colours too: a mark has few pixels."""
+    """The same picture with a palette that covers rare colors too: a mark has few pixels."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     small = io.BytesIO()
-    few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+    few = picture.quantize(COLORS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
     few.save(small, "PNG", optimize=True)
     return small.getvalue()
 

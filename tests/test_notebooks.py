@@ -35,7 +35,7 @@ def shown(notebook: str) -> tuple[list[Any], dict[str, Any]]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(EXAMPLES / "harbour.txt", tmp_path)
+    shutil.copy(EXAMPLES / "harbor.txt", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -44,7 +44,7 @@ def test_the_senses_of_a_word(here: Path):
     pytest.importorskip("sklearn", reason="needs the extra search")
     (_, embedding, index, senses, near), names = shown("senses.ipynb")
     assert embedding._repr_html_().startswith("<table>")
-    assert repr(index).startswith("<Index 'harbour.index'")
+    assert repr(index).startswith("<Index 'harbor.index'")
     assert "bank 1" in senses._repr_html_()
     assert len(near) == 5
     assert near._repr_html_().count("<b>bank</b>") == 5

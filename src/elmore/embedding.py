@@ -42,7 +42,13 @@ class Embedding:
     @property
     def meaning(self) -> Vectors:
         """The vectors of the lens, for comparing meanings; an error if the model has none."""
-        return need_lens(self.lens)(self.layers)  # (n, D)
+        if self.lens is None:
+            raise ConfigError(
+                "meaning: the model has no lens for meaning (`elmore lens MODEL CORPUS` learns one "
+                "in minutes), or these layers are from a store, which has none either: if it keeps "
+                "all layers, embedder.lens(embedding.layers) computes it."
+            )
+        return self.lens(self.layers)  # (n, D)
 
     @property
     def top(self) -> Vectors:
@@ -318,7 +324,8 @@ def _numbered(numbers: tuple[int, ...], n_layers: int, option: str) -> Layers:
     fitting = (type(number) is int and 0 <= number < n_layers for number in numbers)
     if not numbers or not all(fitting):
         raise ConfigError(
-            f"{option} is {numbers}, but the model has the layers 0 to {n_layers - 1}."
+            f"{option} is {','.join(map(str, numbers)) or 'empty'}, but the model has the layers 0 "
+            f"to {n_layers - 1}."
         )
     return Layers(numbers=numbers)
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,36 @@ def test_roles_as_json_have_every_digit(props: list[str], capsys: pytest.Capture
         "correct": 1, "excess": 1, "missed": 1, "precision": 50, "recall": 50, "f1": 50,
         "perfect": 50, "propositions": 2, "sentences": 2,
     }  # fmt: skip
+
+
+def test_roles_in_json_lines_have_the_same_figures(
+    props: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Gold as training reads it, predictions as `task predict srl` writes them."""
+
+    def tags(last: str) -> list[str]:
+        return ["B-A0", "B-V", f"B-{last}"]
+
+    def line(words: list[str], kind: str, *found: dict[str, Any]) -> str:
+        return json.dumps({"words": words, kind: found}) + "\n"
+
+    see, run = ["I", "see", "it"], ["run"]
+    gold = line(see, "props", {"predicate_index": 1, "lemma": "SEE", "tags": tags("A1")})
+    gold += line(run, "props", {"predicate_index": 0, "tags": ["B-V"]})
+    found = line(see, "propositions", {"index": 1, "predicate": "see", "tags": tags("A2")})
+    found += line(run, "propositions")
+    files = write(tmp_path / "gold.jsonl", gold), write(tmp_path / "found.jsonl", found)
+    assert main(["score", "srl", *files]) == 0
+    assert capsys.readouterr().out == SRL
+    words = write(tmp_path / "gold.conll", "I - (A0*)\nsee see (V*)\nit - (A1*)\n\nrun run (V*)\n")
+    assert main(["score", "srl", words, files[1]]) == 0
+    assert capsys.readouterr().out == SRL
+    other = write(tmp_path / "other.jsonl", found.replace("run", "ran"))
+    assert main(["score", "srl", files[0], other]) == 2
+    assert "sentence 2: 'ran', but " in capsys.readouterr().err
+    less = write(tmp_path / "less.jsonl", found.splitlines()[0])
+    assert main(["score", "srl", files[0], less]) == 2
+    assert "1 sentences, but " in capsys.readouterr().err
 
 
 @needs("fixtures", "srl-eval", "expected.json")

@@ -7,7 +7,7 @@ import pytest
 from elmore.cli.main import main
 from tests.test_documents import BLOCK, ROOT, reader  # noqa: F401
 
-TRAIN = "elmore pretrain examples/harbour.txt --output my-elmo --recipe examples/tiny.py:tiny"
+TRAIN = "elmore pretrain examples/harbor.txt --output my-elmo --recipe examples/tiny.py:tiny"
 
 
 @pytest.mark.usefixtures("reader")

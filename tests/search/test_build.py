@@ -249,11 +249,11 @@ def test_a_changed_number_in_the_manifest_is_noticed(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [(1, "version 1, .* make it again"), (4, "version 4, .* update elmore")]
+    ("version", "said"), [(1, "version 1, .* make it again"), (5, "version 5, .* update elmore")]
 )
 def test_an_index_of_another_version_is_refused(tmp_path: Path, version: int, said: str):
     build(tmp_path / "i")
     path = tmp_path / "i" / MANIFEST
-    path.write_text(path.read_text().replace('"version": 3', f'"version": {version}'))
+    path.write_text(path.read_text().replace('"version": 4', f'"version": {version}'))
     with pytest.raises(FormatError, match=said):
         Index.open(tmp_path / "i")

@@ -22,6 +22,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: 
 KEY = "sesame"
 OPERATIONS = [
     "GET /health",
+    "GET /index/examples",
+    "GET /index/uses/{number}",
+    "GET /index/words",
     "GET /info",
     "GET /metrics",
     "GET /senses",

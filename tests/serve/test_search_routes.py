@@ -127,11 +127,49 @@ def test_senses_of_other_words_and_layers_are_refused(client: TestClient):
     assert "layer" in problem(client.get("/senses/bank?layer=top"), 422)
 
 
+def test_words_of_the_index_are_listed_and_found(client: TestClient, index: Index):
+    def ask(**asked: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = client.get("/index/words", params=asked).json()
+        return answer
+
+    first = ask(n=3)
+    uses = [word["uses"] for word in first["words"]]
+    assert uses == sorted(uses, reverse=True)
+    assert "the" not in [word["word"] for word in ask(n=500)["words"]]  # no function words
+    assert ask(letters="THE", n=1)["words"][0]["word"] == "the"  # unless they are asked for
+    rest = ask(n=500)["words"]
+    assert ask(start=2, n=2)["words"] == rest[2:4]
+    assert first["total"] == len(rest)
+    while (counted := ask(order="senses", n=500))["counted"] < 1:
+        pass
+    senses = [word["senses"] for word in counted["words"]]
+    assert senses == sorted(senses, reverse=True)
+    for word in counted["words"][:3]:
+        assert word["senses"] == len(index.senses(word["word"]).senses)
+
+
+def test_a_use_is_asked_for_by_its_number(client: TestClient, index: Index):
+    use = index.uses("bank")[0]
+    answer = client.get(f"/index/uses/{use.id}").json()
+    assert (answer["words"], answer["position"]) == (list(use.words), use.position)
+    assert (answer["file"], answer["before"], answer["after"]) == (None, "", "")
+    assert problem(client.get("/index/uses/123456"), 404) == (
+        "This server's index has no use 123456."
+    )
+
+
+def test_examples_are_uses_of_the_index(client: TestClient, index: Index):
+    found = client.get("/index/examples").json()["examples"]
+    assert {use["words"][use["position"]] for use in found} <= set(index.words)
+    assert 1 < len(found) <= 6
+
+
 def test_info_says_what_is_indexed(client: TestClient, index: Index):
     assert client.get("/info").json()["index"] == {
         "n_words": len({word for words in CORPUS for word in words}),
         "n_uses": sum(map(len, CORPUS)),
         "n_sentences": len(CORPUS),
+        "origins": False,
         "layers": [0, 1, 2, "mix"],
     }
 

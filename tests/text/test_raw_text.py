@@ -135,5 +135,5 @@ def test_raw_corpora_are_refused(name: str):
 
 
 def test_the_examples_of_this_project_are_words():
-    text = Path(__file__).resolve().parents[2] / "examples" / "harbour.txt"
+    text = Path(__file__).resolve().parents[2] / "examples" / "harbor.txt"
     assert judge(text.read_text(encoding="utf-8").splitlines()).raw is Raw.NO

@@ -1,6 +1,7 @@
 """Wrapped text is recognized and joined again; lines that are sentences or paragraphs stay."""
 
 import lzma
+import re
 import textwrap
 
 import pytest
@@ -33,6 +34,10 @@ def wrapped(paragraphs: list[str], width: int, indent: str = "") -> list[str]:
     return lines
 
 
+def texts(lines: list[str], width: int) -> list[str]:
+    return [paragraph.text for paragraph in unwrap(lines, width)]
+
+
 @pytest.mark.parametrize("width", [45, 60, 72, 100])
 @pytest.mark.parametrize("indent", ["", "   "])
 def test_wrapped_paragraphs_are_found_again(width: int, indent: str):
@@ -40,7 +45,7 @@ def test_wrapped_paragraphs_are_found_again(width: int, indent: str):
     found = wrap_width(lines)
     assert found is not None
     assert width - 8 < found <= width
-    assert list(unwrap(lines, found)) == PARAGRAPHS * 4
+    assert texts(lines, found) == PARAGRAPHS * 4
 
 
 @pytest.mark.parametrize(
@@ -64,19 +69,28 @@ def test_lines_that_are_whole_are_left_alone(lines: list[str]):
 
 def test_short_lines_stay_by_themselves_in_wrapped_text():
     lines = ["CHAPTER I", "In Chancery", "", *wrapped(PARAGRAPHS, 60)]
-    assert list(unwrap(lines, 60))[:3] == ["CHAPTER I", "In Chancery", PARAGRAPHS[0]]
+    assert texts(lines, 60)[:3] == ["CHAPTER I", "In Chancery", PARAGRAPHS[0]]
 
 
 def test_hyphens_and_chinese_are_joined_without_a_space():
-    assert list(unwrap(["a well-", "known man--", "he said"], 10)) == ["a well-known man-- he said"]
-    assert list(unwrap(["船在早上来了没有", "人在等他"], 8)) == ["船在早上来了没有人在等他"]
+    assert texts(["a well-", "known man--", "he said"], 10) == ["a well-known man-- he said"]
+    assert texts(["船在早上来了没有", "人在等他"], 8) == ["船在早上来了没有人在等他"]
+
+
+def test_each_word_of_a_paragraph_is_on_its_line():
+    lines = ["", "CHAPTER I", "", *wrapped(PARAGRAPHS, 60), ""]
+    found = list(unwrap(lines, 60))
+    assert len(found) == 1 + len(PARAGRAPHS)
+    for paragraph in found:
+        for place, word in [(m.start(), m.group()) for m in re.finditer(r"\S+", paragraph.text)]:
+            assert word in lines[paragraph.line_at(place) - 1].split()
 
 
 def test_a_text_without_paragraphs_is_not_held_in_memory():
     line = "word " * 14 + "and so on"
-    assert max(len(part) for part in unwrap([line] * 50_000, 79)) < 1_100_000
+    assert max(map(len, texts([line] * 50_000, 79))) < 1_100_000
     ended = [line, line, "word " * 14 + "and ends."]
-    assert max(len(part) for part in unwrap(ended * 20_000, 79)) < 110_000
+    assert max(map(len, texts(ended * 20_000, 79))) < 110_000
 
 
 @needs("data", "lm")
@@ -91,5 +105,5 @@ def test_real_books_are_read_as_their_paragraphs_are(name: str):
     lines = wrapped(paragraphs, 72)
     width = wrap_width(lines[:1000])
     assert width == 72
-    same = sum(a == b for a, b in zip(unwrap(lines, width), paragraphs, strict=True))
+    same = sum(a == b for a, b in zip(texts(lines, width), paragraphs, strict=True))
     assert same >= 0.999 * len(paragraphs)

@@ -51,11 +51,11 @@ def ner(
 
 @score.command()
 def srl(gold: Gold, predicted: Predicted, as_json: Json = False) -> None:
-    """Semantic roles in CoNLL-2005 columns: figures of srl-eval.pl."""
-    from elmore.tasks.readers.role_columns import read_props
+    """Semantic roles in CoNLL-2005 columns or JSON lines: figures of srl-eval.pl."""
+    from elmore.tasks.readers.role_lines import read_compared_roles
     from elmore.tasks.scorers.roles import role_counts
 
-    found = role_counts(*read_props(gold, predicted))
+    found = role_counts(*read_compared_roles(gold, predicted))
     counted = {
         "gold propositions have no predicted one: all their arguments are missed": found.missing,
         "predicted propositions are not in the gold file: they are skipped": found.skipped,

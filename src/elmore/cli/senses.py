@@ -7,6 +7,8 @@ import typer
 from elmore.cli.options import IndexFolder, Layer
 from elmore.cli.top_layer import numbered
 
+_FEW = 20  # uses of a word that hardly show more than one sense
+
 
 def senses(
     folder: IndexFolder,
@@ -31,5 +33,7 @@ def senses(
         console.print(Text.assemble((f"{found.word} {number}", "bold"), about, told))
         for use in sense.typical:
             console.print(line(use, console.width - 1), no_wrap=True, crop=True)
+    if len(found.senses) == 1 and found.n_uses < _FEW:
+        console.print(f"{found.n_uses} uses are few: with more text, more senses may be told apart")
     static = ", ".join(near.word for near in index.static_neighbors(found.word))
     console.print(Text.assemble(("without context", "bold"), f": {shown([static])}"))

@@ -15,7 +15,7 @@ from elmore.files.text_file import Errors, read_lines
 from elmore.text.raw_text import Raw, judge
 from elmore.text.sentences import sentences
 from elmore.text.tokenize import words
-from elmore.text.wrapped import unwrap, wrap_width
+from elmore.text.wrapped import Paragraph, unwrap, wrap_width
 
 Lines = Literal["auto", "sentence", "paragraph", "wrapped"]
 """What a line of raw text is; `auto` finds out whether the text is wrapped, and otherwise takes
@@ -61,13 +61,20 @@ class SentenceFiles:
 
     def texts(self) -> Iterator[TextSentence]:
         """The sentences with their texts."""
-        for path in self.paths:
-            for line in self._lines(path):
-                yield from self._texts(line, path)
+        return (
+            sentence
+            for path in self.paths
+            for _, part in self.paragraphs(path)
+            for sentence in part
+        )
+
+    def paragraphs(self, path: str | Path) -> Iterator[tuple[Paragraph, Iterator[TextSentence]]]:
+        """The lines of one of the files, or its paragraphs, each with its sentences."""
+        return ((line, self._texts(line.text, path)) for line in self._lines(path))
 
     def unsplit(self) -> Iterator[str]:
         """Lines, or paragraphs of wrapped text, before they are split into sentences and words."""
-        return (line for path in self.paths for line in self._lines(path))
+        return (line.text for path in self.paths for line in self._lines(path))
 
     def split(self, line: str) -> Iterator[list[str]]:
         """The words of every sentence of such a line."""
@@ -81,12 +88,12 @@ class SentenceFiles:
                 elif sentence.words or self.keep_blank:
                     yield sentence
 
-    def _lines(self, path: str | Path) -> Iterator[str]:
+    def _lines(self, path: str | Path) -> Iterator[Paragraph]:
         """Each is one sentence, or a paragraph."""
         lines = read_lines(path, errors=self.errors)
         if not self.tokenize:
-            return lines if self.as_is else _checked(lines, path)
-        return lines if self.lines == "sentence" else self._paragraphs(lines, path)
+            return _numbered(lines if self.as_is else _checked(lines, path))
+        return _numbered(lines) if self.lines == "sentence" else self._paragraphs(lines, path)
 
     def _sentences(self, line: str) -> Iterator[TextSentence]:
         if not self.tokenize or self.lines == "sentence":
@@ -98,15 +105,15 @@ class SentenceFiles:
             text = line[tokens[0].start : tokens[-1].end]
             yield TextSentence(text, [token.text for token in tokens])
 
-    def _paragraphs(self, lines: Iterator[str], path: str | Path) -> Iterator[str]:
+    def _paragraphs(self, lines: Iterator[str], path: str | Path) -> Iterator[Paragraph]:
         if self.lines == "paragraph":
-            return lines
+            return _numbered(lines)
         first, rest = _sample(lines)
         width = wrap_width(first)
         if self.lines == "wrapped":
             return unwrap(rest, width or max(map(len, first), default=0))
         if width is None:
-            return rest
+            return _numbered(rest)
         _warn(
             f"{path}: its lines are wrapped after about {width} characters; they are joined to "
             "paragraphs (--lines paragraph takes each line for itself)."
@@ -122,6 +129,10 @@ class SentenceFiles:
         for start in range(0, len(sentence.words), self.longest):
             part = sentence.words[start : start + self.longest]
             yield TextSentence(" ".join(part), part)
+
+
+def _numbered(lines: Iterator[str]) -> Iterator[Paragraph]:
+    return (Paragraph(line, number) for number, line in enumerate(lines, start=1))
 
 
 def _cut(line: str) -> Iterator[str]:

@@ -22,7 +22,6 @@ from elmore.search.compact import compact
 from elmore.search.corpus_embedding import BuildReport, BuildWatch, CorpusEmbedding
 from elmore.search.index_writer import IndexWriter, small_files
 from elmore.search.manifest import (
-    VERSION,
     Manifest,
     ModelSource,
     Reading,
@@ -201,7 +200,7 @@ def _check_same(path: Path, asked: Manifest) -> None:
     """A build can only be continued with the same settings."""
     there = read_manifest(path)
     grouped = there.reading.complete and len(there.segments) < 2 and is_finished(there)
-    if there.finished or (there.version < VERSION and grouped):
+    if there.finished or (there.version < 3 and grouped):
         raise InputError(
             f"{path} is complete already; add to it (--add), replace it (--force), or choose "
             "another name."

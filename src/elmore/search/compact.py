@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from elmore.search.checked_files import Ints
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import SegmentState
+from elmore.search.origins import merged
 from elmore.search.segment import Segment, Table, write_segment
 from elmore.store.precision import Stored
 
@@ -71,6 +72,7 @@ def merge(segments: Sequence[Segment], target: Path) -> SegmentState | None:
         position=uses.position,
         keys=keys[sentences],
         static=np.stack(static).astype(np.float16),
+        origins=merged([segment.origins for segment in segments], starts, sentences),
     )
     texts = (_text(segments, starts, number) for number in sentences.tolist())
     return write_segment(target, table, texts, _blocks(segments, uses))

@@ -17,6 +17,7 @@ from elmore.errors import InputError
 from elmore.files.stop_signals import StopSignals
 from elmore.search.index_writer import IndexWriter
 from elmore.search.manifest import Reading
+from elmore.search.origins import TextPlace
 from elmore.search.sampling import ListedWords, UsePlan, pieces
 from elmore.search.vector_space import read_vector_space
 from elmore.uses.use_vectors import stream_with_static
@@ -75,6 +76,8 @@ class _Planned(NamedTuple):
     words: list[str]
     packed: bytes
     positions: list[int]
+    place: TextPlace | None
+    """Where it stands."""
     reading: Reading
     """How far the corpus has been read once this sentence is in the index."""
 
@@ -140,7 +143,7 @@ class CorpusEmbedding:
                 continue
             self.read = before.model_copy(update={"sentences": number, "crc32": crc})
             if positions:
-                yield _Planned(read.words, read.packed, positions, self.read)
+                yield _Planned(read.words, read.packed, positions, read.place, self.read)
         if before.whole_crc32 not in (None, crc):
             raise InputError(
                 f"{self.writer.folder}: the corpus has changed since its words were counted; build "
@@ -164,16 +167,16 @@ class CorpusEmbedding:
             every = manifest.any_word
             positions = [i for i, word in enumerate(read.words) if every or word in listed]
             if positions:
-                yield _Planned(read.words, read.packed, positions, self.done)
+                yield _Planned(read.words, read.packed, positions, read.place, self.done)
 
     def _show(self, number: int) -> None:
         self.progress.now.read = number
         self.progress.show_sometimes()
 
     def _take(self, planned: _Planned, embedding: Embedding, static: Vectors) -> None:
-        words, packed, positions, self.done = planned
+        words, packed, positions, place, self.done = planned
         kept = self.space.kept(embedding.layers[:, positions], embedding.lens)  # (K, m, D)
-        self.pending.add(words, packed, positions, kept, static)
+        self.pending.add(words, packed, positions, kept, static, place)
         now = self.progress.now
         now.words += len(words)
         now.uses += len(positions)

@@ -30,7 +30,8 @@ from elmore.search.verify import IndexVerdict, verify
 from elmore.store.precision import Precision
 from elmore.store.store import check_lens, check_model
 from elmore.store.words import packed_sentence
-from elmore.uses.use import Use
+from elmore.uses.clusters import cluster
+from elmore.uses.use import Surroundings, Use
 
 
 class Index:
@@ -103,6 +104,11 @@ class Index:
         return self._snapshot.words
 
     @property
+    def frequencies(self) -> dict[str, int]:
+        """How often each of these words occurs in the corpus."""
+        return self._snapshot.frequencies
+
+    @property
     def layers(self) -> tuple[int, ...]:
         """The layer numbers that can be searched."""
         return numbers_of(self.manifest.keep)
@@ -123,6 +129,16 @@ class Index:
     def uses(self, word: str) -> list[Use]:
         """All uses of a word."""
         return self._snapshot.uses(word)
+
+    def use(self, number: int) -> tuple[Use, Surroundings | None]:
+        """The use with this id, and the passage around its sentence if the index knows it."""
+        return self._snapshot.use(number)
+
+    @property
+    def has_origins(self) -> bool:
+        """Whether it knows where sentences stand: not those of lists of words, and not if an
+        earlier elmore has built it."""
+        return any(segment.origins is not None for segment in self.manifest.segments)
 
     # Neighbors ----------------------------------------------------------------------------------
 
@@ -183,6 +199,10 @@ class Index:
     ) -> Senses:
         """The senses of a word, each with some typical uses and characteristic words."""
         return clustered_uses(self._snapshot, word, layer).senses(typical, words)
+
+    def n_senses(self, word: str, layer: Layer | None = None) -> int:
+        """How many senses a word has; faster than `senses`."""
+        return len(cluster(self._snapshot.vectors(word, layer)).centers)
 
     def map(self, word: str, layer: Layer | None = None) -> WordMap:
         """All uses of a word in the plane, each with its sense."""

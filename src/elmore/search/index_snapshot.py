@@ -3,6 +3,7 @@ the folder has changed, a new snapshot is opened.
 """
 
 # n uses, m uses looked at, D vector dim, W words
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
@@ -25,7 +26,7 @@ from elmore.search.sampling import ListedWords, pieces
 from elmore.search.segment import Segment
 from elmore.search.vector_space import Layer, Query, read_vector_space
 from elmore.uses.geometry import centered, unit
-from elmore.uses.use import Use
+from elmore.uses.use import Surroundings, Use
 
 _CANDIDATES = 200
 _CHUNK = 65_536
@@ -70,6 +71,14 @@ class IndexSnapshot:
     def counts(self) -> dict[str, int]:
         """How often each listed word occurs in the corpus."""
         return self._listed.counts()
+
+    @cached_property
+    def frequencies(self) -> dict[str, int]:
+        """How often each word with uses occurs: in the corpus, or in the index if that is more."""
+        kept = Counter[str]()
+        for segment in self.segments:
+            kept.update(segment.use_counts)
+        return {word: max(n, self.counts.get(word, 0)) for word, n in kept.items()}
 
     def __contains__(self, word: str) -> bool:
         return any(word in segment for segment in self.segments)
@@ -142,8 +151,16 @@ class IndexSnapshot:
                 return
 
     def _use(self, hit: Hit) -> Use:
-        segment = self.segments[hit.segment]
-        return Use(*segment.use(hit.row), id=int(self._starts[hit.segment]) + hit.row)
+        return self.segments[hit.segment].use(hit.row, int(self._starts[hit.segment]) + hit.row)
+
+    def use(self, number: int) -> tuple[Use, Surroundings | None]:
+        """The use with this id, and the passage around its sentence."""
+        if not 0 <= number < self.n_uses:
+            raise InputError(f"{self.path} has no use {number}; expected 0 to {self.n_uses - 1}.")
+        home = int(np.searchsorted(self._starts, number, side="right")) - 1
+        row = number - int(self._starts[home])
+        segment = self.segments[home]
+        return segment.use(row, number), segment.surroundings(row)
 
     def static_neighbors(
         self, word: str, k: int, vectors: StaticVectors | None

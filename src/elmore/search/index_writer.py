@@ -20,6 +20,7 @@ from elmore.search.manifest import (
     read_manifest,
     write_manifest,
 )
+from elmore.search.origins import PendingOrigins, TextPlace
 from elmore.search.sampling import COUNTS, WORDS
 from elmore.search.segment import Segment, Table, deleted_name, write_segment
 from elmore.search.vector_space import CENTER
@@ -43,6 +44,7 @@ class Pending:
         self._position: list[int] = []
         self._vectors: list[Vectors] = []
         self._static: dict[str, Vectors] = {}
+        self._origins = PendingOrigins()
 
     def __len__(self) -> int:
         """The number of uses."""
@@ -55,6 +57,7 @@ class Pending:
         positions: Sequence[int],
         vectors: Vectors,
         static: Vectors,
+        place: TextPlace | None,
     ) -> None:
         """The uses of a sentence: their kept layers, (K, m, D), and without context, (m, D)."""
         for position, vector in zip(positions, static, strict=True):
@@ -66,7 +69,7 @@ class Pending:
         self._position += positions
         self._texts.append(packed)
         self._vectors.append(vectors)
-        self.n_bytes += vectors.nbytes + len(packed)
+        self.n_bytes += vectors.nbytes + len(packed) + self._origins.add(place)
 
     def write(self, target: Path) -> SegmentState:
         words = sorted(self._static)
@@ -81,6 +84,7 @@ class Pending:
             position=np.array(self._position, np.int64)[order],
             keys=np.array([self._key(text) for text in self._texts], np.uint64),
             static=np.stack([self._static[word] for word in words]),
+            origins=self._origins.table(),
         )
         block = self._codec.stored(self._codec.encode(vectors), 0, len(word))
         return write_segment(target, table, self._texts, [block])
@@ -167,7 +171,10 @@ def small_files(folder: Path) -> dict[str, FileState]:
 
 
 def _newer(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """What version 2 did not have; its segments get their checksums when they are merged."""
+    """What an earlier version did not have. Segments of version 2 get their checksums when they are
+    merged."""
+    if manifest.version > 2:
+        return {"version": VERSION}
     finished = manifest.reading.complete
     return {"version": VERSION, "files": small_files(folder), "finished": finished}
 

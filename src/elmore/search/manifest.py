@@ -15,13 +15,21 @@ from elmore.files.checked import read_checked, write_checked
 from elmore.store.layout import FileState
 from elmore.store.precision import Codec, Precision
 
-VERSION = 3  # 1 had no checksum, 2 no checksums of its data
+VERSION = 4  # 1 had no checksum, 2 no checksums of its data, 3 no origins of sentences
 _OLDEST = 2
 MANIFEST = "index.json"
 REMEDY = "restore it from a copy, or build the index again"
 _ATTEMPTS = 100
 
 _Read = TypeVar("_Read")
+
+
+class OriginState(Frozen):
+    """The sizes of the files that tell where sentences stand."""
+
+    passages: int = Field(ge=1)
+    passage_bytes: int = Field(ge=1)
+    file_bytes: int = Field(ge=1)
 
 
 class SegmentState(Frozen):
@@ -40,6 +48,8 @@ class SegmentState(Frozen):
     text_bytes: int = Field(default=0, ge=0)
     checksums: int | None = None
     """The CRC of its file of checksums; None: version 2 had none."""
+    origins: OriginState | None = None
+    """None: not known, for lists of words and before version 4."""
 
 
 class Reading(Frozen):

@@ -4,14 +4,18 @@ evenly over the corpus.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from elmore.embedding import Sentence
 from elmore.errors import ConfigError, InputError
+from elmore.files.passages import Passage, passages
+from elmore.files.sentence_files import SentenceFiles
 from elmore.search.checked_files import WholeFile, damaged
 from elmore.search.manifest import Manifest
-from elmore.store.words import PackedSentence, pack, packed_sentences
+from elmore.search.origins import TextPlace, encoded
+from elmore.store.words import pack, packed_sentences
 
 WORDS = "words.txt"  # the list
 COUNTS = "counts.bin"  # how often each occurs in the corpus
@@ -39,15 +43,49 @@ def choose_words(counts: Mapping[str, int], words: WordChoice) -> dict[str, int]
             return chosen
 
 
-def pieces(sentences: Iterable[Sentence]) -> Iterator[PackedSentence]:
+class Piece(NamedTuple):
+    """A sentence as it is indexed."""
+
+    words: list[str]
+    packed: bytes
+    place: TextPlace | None
+    """Where it stands, for text files and strings."""
+
+
+def pieces(sentences: Iterable[Sentence]) -> Iterator[Piece]:
     """The sentences as they are indexed: a very long one is cut, because memory is limited."""
-    for read in packed_sentences(sentences):
-        if len(read.words) <= LONGEST:
-            yield read
+    for words, packed, place in _placed(sentences):
+        if len(words) <= LONGEST:
+            yield Piece(words, packed, place)
             continue
-        for begin in range(0, len(read.words), LONGEST):
-            words = read.words[begin : begin + LONGEST]
-            yield PackedSentence(words, pack(words), None)
+        for begin in range(0, len(words), LONGEST):
+            part = words[begin : begin + LONGEST]
+            yield Piece(part, pack(part), place and place._replace(begin=0, end=0))
+
+
+def _placed(sentences: Iterable[Sentence]) -> Iterator[Piece]:
+    match sentences:
+        case SentenceFiles():
+            for passage in passages(sentences):
+                yield from _of_passage(passage)
+        case _:
+            for read in packed_sentences(sentences):
+                place = None if read.text is None else _of_string(read.text)
+                yield Piece(read.words, read.packed, place)
+
+
+def _of_passage(passage: Passage) -> Iterator[Piece]:
+    text = encoded(passage.text)
+    at = place = 0  # the end of the sentence before, in characters and in bytes
+    for words, line, start, end in passage.sentences:
+        begin = place + len(encoded(passage.text[at:start]))
+        at, place = end, begin + len(encoded(passage.text[start:end]))
+        yield Piece(words, pack(words), TextPlace(passage.file, line, text, begin, place))
+
+
+def _of_string(text: str) -> TextPlace:
+    whole = encoded(text)
+    return TextPlace("", 0, whole, 0, len(whole))
 
 
 class UsePlan:

@@ -30,9 +30,11 @@ from elmore.search.checked_files import (
     map_file,
 )
 from elmore.search.manifest import SegmentState
+from elmore.search.origins import Origins, OriginTable, origin_sizes, write_origins
 from elmore.store.layout import FileState
 from elmore.store.precision import Codec, Stored
 from elmore.store.words import pack, unpack
+from elmore.uses.use import Surroundings, Use
 
 WORDS = "words.txt"  # in the order of their uses
 GROUPS = "groups.bin"  # where each word's uses begin, and the end
@@ -69,6 +71,7 @@ def file_sizes(state: SegmentState, codec: Codec, dim: int) -> dict[str, int | N
         KEYS: 8 * state.sentences,
         STATIC: 2 * state.words * dim,
         **{vectors_name(i): state.uses * codec.dim * number for i in layers},
+        **origin_sizes(state.origins, state.sentences),
     }
     if codec.precision == "int8":
         sizes |= {scales_name(i): 4 * state.uses for i in layers}
@@ -97,6 +100,7 @@ class Table:
     position: Ints  # (n,)
     keys: NDArray[np.uint64]  # (S,)
     static: NDArray[np.float16]  # (W, D)
+    origins: OriginTable
 
 
 def write_segment(
@@ -107,6 +111,7 @@ def write_segment(
         _write_table(folder, table)
         _write_texts(folder, texts)
         _write_vectors(folder, blocks)
+        origins = write_origins(folder, table.origins)
         checksums = _write_sums(folder)
         word_bytes, text_bytes = ((folder / name).stat().st_size for name in (WORDS, SENTENCES))
     return SegmentState(
@@ -117,6 +122,7 @@ def write_segment(
         word_bytes=word_bytes,
         text_bytes=text_bytes,
         checksums=checksums,
+        origins=origins,
     )
 
 
@@ -190,6 +196,9 @@ class Segment:
         self.scales: list[Column] | None = None
         if codec.precision == "int8":
             self.scales = [Column(files[scales_name(i)], np.float32, n, 1) for i in layers]
+        self.origins: Origins | None = None
+        if state.origins is not None:
+            self.origins = Origins(files, state.origins, state.sentences)
         self._check()
         self.live = self._live(folder)
 
@@ -220,6 +229,13 @@ class Segment:
     @cached_property
     def live_words(self) -> list[str]:
         return self.words if self.live is None else [word for word in self.words if word in self]
+
+    @property
+    def use_counts(self) -> dict[str, int]:
+        """The number of uses of each word, without the deleted ones."""
+        if self.live is None:
+            return dict(zip(self.words, np.diff(self.groups).tolist(), strict=True))
+        return {word: len(self.rows(word)) for word in self.live_words}
 
     def rows(self, word: str) -> Ints:
         """The uses of a word, without the deleted ones."""
@@ -264,13 +280,18 @@ class Segment:
             raise self._damaged(USES, "it names sentences that do not exist")
         return self._text.read(int(self._offsets[sentence]), int(self._offsets[sentence + 1]))
 
-    def use(self, row: int) -> tuple[tuple[str, ...], int]:
-        """The sentence of a use, and its position there."""
+    def use(self, row: int, number: int) -> Use:
+        """A use; `number` is what the index calls it."""
         sentence, position = self.uses[row].tolist()
         words = self._unpacked(SENTENCES, self.packed(sentence))
         if not 0 <= position < len(words):
             raise self._damaged(USES, "it names words that do not exist")
-        return tuple(words), position
+        origin = None if self.origins is None else self.origins.of(sentence)
+        return Use(tuple(words), position, id=number, origin=origin)
+
+    def surroundings(self, row: int) -> Surroundings | None:
+        """The passage of a use, if it is known."""
+        return None if self.origins is None else self.origins.surroundings(int(self.uses[row][0]))
 
     def find(self, key: int, packed: bytes) -> list[int]:
         """The numbers of a sentence, which may be repeated; without deleted ones."""

@@ -10,22 +10,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from elmore.demo.ambiguous_words import LANGUAGES, read_uses
 from elmore.embedding import Vectors
 from elmore.errors import ConfigError, InputError
+from elmore.search.answers import Sense
 from elmore.search.index import Index
 from elmore.serve.config import ServeConfig
 from elmore.serve.problems import RefusedError, busy
 from elmore.serve.schemas import (
+    Examples,
     IndexInfo,
     Layer,
     NeighborsAnswer,
     NeighborsRequest,
+    Passage,
     SensesAnswer,
+    WordsOfIndex,
 )
+from elmore.serve.word_list import Order, WordList
 from elmore.uses.use import Use
 
 T = TypeVar("T")
 _KEPT_SENSES = 64  # answers; some tens of kilobytes each
+_AROUND = 4000  # characters of a passage, on each side of the sentence
+_EXAMPLES = 3  # words, with two uses each
+_ENOUGH = 10  # uses of a word that may have two senses
+AMBIGUOUS = list(dict.fromkeys(use.word for lang in LANGUAGES for use in read_uses(lang)))
 
 
 class Worker:
@@ -56,11 +66,14 @@ class IndexService:
         self._index = index
         self._neighbors = Worker("neighbors", config.queue_searches)
         self._senses = Worker("senses", config.queue_searches)
+        self._words = WordList(index)
+        self._examples: Examples | None = None
         self._kept: OrderedDict[tuple[str, Layer | None], bytes] = OrderedDict()
 
     def close(self) -> None:
         self._neighbors.close()
         self._senses.close()
+        self._words.close()
 
     def warm_up(self) -> None:
         """Build tables and load libraries now, not for the first request."""
@@ -75,6 +88,7 @@ class IndexService:
             n_words=len(index.words),
             n_uses=index.n_uses,
             n_sentences=index.n_sentences,
+            origins=index.has_origins,
             layers=list(index.searchable),
         )
 
@@ -105,6 +119,38 @@ class IndexService:
         }
         return NeighborsAnswer.model_validate(answer)
 
+    async def passage(self, number: int) -> Passage:
+        """A use with the text around its sentence."""
+        return await self._neighbors.run(lambda: self._passage(number))
+
+    def _passage(self, number: int) -> Passage:
+        if number >= self._index.n_uses:
+            raise RefusedError(404, f"This server's index has no use {number}.")
+        use, around = self._index.use(number)
+        before, after = ("", "") if around is None else (around.before, around.after)
+        said = {**_place(use), "before": before[-_AROUND:], "after": after[:_AROUND]}
+        return Passage.model_validate(said)
+
+    async def words(self, letters: str, order: Order, start: int, n: int) -> WordsOfIndex:
+        """Some of the indexed words with these letters."""
+        found = await self._neighbors.run(lambda: self._words.find(letters, order))
+        some = [word._asdict() for word in found[start : start + n]]
+        said = {"words": some, "total": len(found), "counted": self._words.progress}
+        return WordsOfIndex.model_validate(said)
+
+    async def examples(self) -> Examples:
+        """Uses of a few words in two senses each, from the indexed text itself."""
+        if self._examples is None:
+            self._examples = await self._senses.run(self._find_examples)
+        return self._examples
+
+    def _find_examples(self) -> Examples:
+        words = [word for word in AMBIGUOUS if self._index.frequencies.get(word, 0) >= _ENOUGH]
+        words += [word for word in self._words.most_frequent(_EXAMPLES) if word not in words]
+        senses = [self._index.senses(word, typical=2).senses for word in words[:_EXAMPLES]]
+        uses = [use for found in senses for use in _two(found)]
+        return Examples.model_validate({"examples": [_place(use) for use in uses]})
+
     async def senses(self, word: str, layer: Layer | None) -> bytes:
         """A `SensesAnswer` as JSON."""
         known = self.spelling(word)
@@ -123,8 +169,19 @@ class IndexService:
         found, uses = self._index.senses_and_map(word, layer=layer)
         columns = zip(uses.uses, uses.points.tolist(), uses.senses.tolist(), strict=True)
         points = [{**_place(use), "x": x, "y": y, "sense": sense} for use, (x, y), sense in columns]
-        said = {"word": found.word, "n_uses": found.n_uses, "senses": found.senses, "map": points}
+        senses = [
+            {"size": sense.size, "characteristic": sense.characteristic}
+            | {"typical": [_place(use) for use in sense.typical]}
+            for sense in found.senses
+        ]
+        said = {"word": found.word, "n_uses": found.n_uses, "senses": senses, "map": points}
         return SensesAnswer.model_validate(said).model_dump_json().encode()
+
+
+def _two(senses: Sequence[Sense]) -> list[Use]:
+    """A typical use of each of the first two senses, or two of the only one."""
+    found = [use for sense in senses[:2] for use in sense.typical]
+    return found[:2] if len(senses) == 1 else found[::2][:2]
 
 
 def not_indexed(word: str) -> RefusedError:
@@ -143,4 +200,8 @@ def _seen_by(
 
 
 def _place(use: Use) -> dict[str, Any]:
-    return {"id": use.id, "words": use.words, "position": use.position}
+    place = {"id": use.id, "words": use.words, "position": use.position}
+    if (origin := use.origin) is not None:
+        place["text"] = None if origin.text in ("", " ".join(use.words)) else origin.text
+        place["file"], place["line"] = origin.file or None, origin.line or None
+    return place

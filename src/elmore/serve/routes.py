@@ -4,7 +4,7 @@ and, with an index, nearest uses and senses.
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +20,7 @@ from elmore.serve.problems import RefusedError, documented, too_large
 from elmore.serve.schemas import (
     EmbedAnswer,
     EmbedRequest,
+    Examples,
     InfoAnswer,
     Layer,
     Limits,
@@ -27,18 +28,23 @@ from elmore.serve.schemas import (
     NeighborsRequest,
     OpenAIAnswer,
     OpenAIRequest,
+    Passage,
     SensesAnswer,
     SimilarityAnswer,
     SimilarityRequest,
     SubstitutesAnswer,
     SubstitutesRequest,
     WordsAnswer,
+    WordsOfIndex,
     WordsRequest,
 )
 from elmore.serve.server import Server, TheServer, unless_gone
+from elmore.serve.word_list import Order
 
 MAX_PAIRS = 1 << 16
 """Of words in `/similarity`; nobody can look at a picture of more."""
+MAX_WORDS = 500
+"""Of the index in one answer."""
 BODY_PROBLEMS = (400, 401, 408, 413, 422)
 MODEL_PROBLEMS = (*BODY_PROBLEMS, 429)
 LENGTHS, UNREADABLE = "X-Sentence-Lengths", "X-Unreadable-Share"
@@ -237,6 +243,34 @@ async def senses(
     """A word's uses in groups, the most frequent first, and all of them as points in a plane."""
     found = await unless_gone(request, _searching(server).senses(word, layer))
     return Response(found, media_type=vectors.JSON)
+
+
+@router.get("/index/words", responses=documented(401, 404, 422, 429))
+async def index_words(
+    request: Request,
+    server: TheServer,
+    letters: Annotated[str, Query(max_length=100)] = "",
+    order: Annotated[Order, Query()] = "uses",
+    start: Annotated[int, Query(ge=0)] = 0,
+    n: Annotated[int, Query(ge=1, le=MAX_WORDS)] = 50,
+) -> WordsOfIndex:
+    """Words of the index, by their frequency or their number of senses. Without `letters`, function
+    words are left out."""
+    return await unless_gone(request, _searching(server).words(letters, order, start, n))
+
+
+@router.get("/index/examples", responses=documented(401, 404, 429))
+async def index_examples(request: Request, server: TheServer) -> Examples:
+    """Uses of a few words of the index, in two senses each where they have two."""
+    return await unless_gone(request, _searching(server).examples())
+
+
+@router.get("/index/uses/{number}", responses=documented(401, 404, 422, 429))
+async def index_use(
+    request: Request, server: TheServer, number: Annotated[int, Path(ge=0, le=2**53)]
+) -> Passage:
+    """A use by its id, with the text before and after its sentence."""
+    return await unless_gone(request, _searching(server).passage(number))
 
 
 def _searching(server: Server) -> IndexService:

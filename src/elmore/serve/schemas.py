@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from elmore.config import Foreign, Frozen
 
-MAX_K = 100
+MAX_K = 1000
 MAX_WEIGHT = 1000.0  # far above any learned weight; its products fit into float32
 
 
@@ -213,6 +213,36 @@ class Use(WordAt):
     """A word in an indexed sentence."""
 
     id: int
+    text: str | None = Field(
+        default=None,
+        description="The sentence as it is written in the file, if that is known and differs from "
+        "its words with a space between them.",
+    )
+    file: str | None = Field(default=None, description="Where the sentence stands, if known.")
+    line: int | None = Field(default=None, description="In the file, from 1.")
+
+
+class Passage(Use):
+    """An indexed use with the text around its sentence: a paragraph, or a few lines."""
+
+    before: str
+    after: str
+
+
+class Examples(_Answer):
+    examples: list[Use]
+
+
+class WordOfIndex(_Answer):
+    word: str
+    uses: int = Field(description="How often it occurs in the text.")
+    senses: int | None = Field(description="None: not counted yet.")
+
+
+class WordsOfIndex(_Answer):
+    words: list[WordOfIndex]
+    total: int = Field(description="How many words there are with these letters.")
+    counted: float = Field(description="The share of words whose senses have been counted.")
 
 
 class Neighbor(Use):
@@ -287,6 +317,7 @@ class IndexInfo(_Answer):
     n_words: int = Field(description="Distinct words.")
     n_uses: int
     n_sentences: int
+    origins: bool = Field(description="Whether it knows in which file and line sentences stand.")
     layers: list[int | Literal["mix", "meaning"]] = Field(
         description="Layers that can be searched."
     )

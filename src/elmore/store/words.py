@@ -17,6 +17,8 @@ class PackedSentence(NamedTuple):
     packed: bytes
     spans: list[tuple[int, int]] | None
     """The position of each word, if the sentence was a string."""
+    text: str | None = None
+    """The sentence, if it was a string."""
 
 
 def packed_sentence(sentence: Sentence) -> PackedSentence:
@@ -24,7 +26,8 @@ def packed_sentence(sentence: Sentence) -> PackedSentence:
     if type(sentence) is list:  # the common case: `pack` checks the words and is faster
         return PackedSentence(list(sentence), pack(sentence), None)
     read = read_sentence(sentence, 0)
-    return PackedSentence(read.words, pack(read.words), read.spans)
+    text = sentence if isinstance(sentence, str) else None
+    return PackedSentence(read.words, pack(read.words), read.spans, text)
 
 
 def packed_sentences(sentences: object) -> Iterator[PackedSentence]:

@@ -3,8 +3,10 @@ how its lines are joined to paragraphs again.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from elmore.text.sentences import CLOSERS, ENDS
 from elmore.text.tokenize import has_unspaced
@@ -39,20 +41,34 @@ def wrap_width(lines: Sequence[str]) -> int | None:
     return width if enough and small >= _SMALL * len(cased) else None
 
 
-def unwrap(lines: Iterable[str], width: int) -> Iterator[str]:
+class Paragraph(NamedTuple):
+    """A paragraph and its lines."""
+
+    text: str
+    line: int = 1
+    """The number of its first line in the file."""
+    starts: tuple[int, ...] = (0,)
+    """Where each of its lines begins in the text."""
+
+    def line_at(self, place: int) -> int:
+        """The number of the line that has this character."""
+        return self.line + bisect_right(self.starts, place) - 1
+
+
+def unwrap(lines: Iterable[str], width: int) -> Iterator[Paragraph]:
     """The paragraphs: they end at a blank line, before an indented line, and after a short line
     unless the next one continues it in a small letter."""
     paragraph: list[str] = []
-    n_characters = 0
-    for line in lines:
+    n_characters = number = 0
+    for number, line in enumerate(lines, start=1):
         if paragraph and not _continues(paragraph[-1], line, width, n_characters):
-            yield _joined(paragraph)
+            yield _joined(paragraph, number)
             paragraph, n_characters = [], 0
         if line.strip():
             paragraph.append(line.rstrip())
             n_characters += len(line)
     if paragraph:
-        yield _joined(paragraph)
+        yield _joined(paragraph, number + 1)
 
 
 def _continues(before: str, line: str, width: int, n_characters: int) -> bool:
@@ -74,10 +90,12 @@ def _ends_sentence(line: str) -> bool:
     return line.rstrip("".join(mark for mark in CLOSERS if len(mark) == 1))[-1:] in ENDS
 
 
-def _joined(lines: Sequence[str]) -> str:
-    text = lines[0].strip()
+def _joined(lines: Sequence[str], after: int) -> Paragraph:
+    """`after` is the number of the line that follows."""
+    text, starts = lines[0].strip(), [0]
     for line in map(str.strip, lines[1:]):
         hyphen = text[-1] == "-" and text[-2:-1].isalpha() and line[0].islower()
         tight = hyphen or (has_unspaced(text[-1]) and has_unspaced(line[0]))
         text += line if tight else f" {line}"
-    return text
+        starts.append(len(text) - len(line))
+    return Paragraph(text, after - len(lines), tuple(starts))

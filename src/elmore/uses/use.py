@@ -8,6 +8,27 @@ _BEFORE_STOP = re.compile(r" (?=[.,?，。？])")
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a sentence of an index stands."""
+
+    file: str
+    """Empty if it was given as a string."""
+    line: int
+    """From 1; 0 if there is no file."""
+    text: str
+    """The sentence as it is written there; empty if it was cut out of a very long one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The passage of a sentence: a paragraph, or a few lines."""
+
+    before: str
+    text: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Use:
     """A word, or several words in a row, in a sentence."""
 
@@ -19,6 +40,8 @@ class Use:
     """In an index: the number of this use, until the index is next written to."""
     sense: str = ""
     """Empty where it is not known."""
+    origin: Origin | None = None
+    """In an index: where the sentence stands, if that is known."""
 
     @property
     def word(self) -> str:

@@ -59,11 +59,12 @@ def test_all_words_can_be_looked_among(visit: Callable[..., Page]):
     expect(page.locator("#scope input:checked + span")).to_have_text("all words")
 
 
-def test_a_neighbour_that_is_clicked_becomes_the_query(visit: Callable[..., Page]):
+def test_a_neighbor_that_is_opened_becomes_the_query(visit: Callable[..., Page]):
     page = visit()
     ask(page, SENTENCE, "bank")
     _, first = uses(page)[0]
     page.locator("#uses .use").first.click()
+    page.locator("#uses .passage").first.get_by_role("button", name="Make it the query").click()
     expect(page.locator("#sentence")).to_have_value(first)
     settle(page)
     assert first not in [text for _, text in uses(page)]  # a query is no neighbour of its own

@@ -87,6 +87,16 @@ def test_the_page_is_light_or_dark_as_the_reader_has_it(visit: Callable[..., Pag
     assert (paper > 0.9 and ink < 0.2) if scheme == "light" else (paper < 0.2 and ink > 0.8)
 
 
+def test_the_button_switches_between_light_and_dark_and_is_remembered(visit: Callable[..., Page]):
+    page = visit(color_scheme="light")
+    page.get_by_role("button", name="Light or dark").click()
+    assert brightness(page, "backgroundColor") < 0.2
+    page.reload()
+    assert brightness(page, "backgroundColor") < 0.2
+    page.get_by_role("button", name="Light or dark").click()
+    assert brightness(page, "backgroundColor") > 0.9
+
+
 def test_chinese_text_is_split_and_found(visit: Callable[..., Page]):
     pytest.importorskip("jieba", reason="the extra `zh` is not installed")
     page = visit(locale="zh-CN")

@@ -33,6 +33,14 @@ def test_more_uses_are_shown_until_there_are_no_more(visit: Callable[..., Page])
     expect(page.locator("#uses li")).to_have_count(10)
 
 
+def test_a_list_that_is_scrolled_to_its_end_goes_on(visit: Callable[..., Page]):
+    page = visit(viewport={"width": 1280, "height": 700})
+    ask(page, SENTENCE, "bank")
+    lines = page.locator("#uses ol")
+    lines.evaluate("(list) => { list.style.maxHeight = '5rem'; list.scrollTo(0, 1e6); }")
+    expect(page.locator("#uses li")).to_have_count(17)
+
+
 def test_uses_are_sorted_by_similarity_or_by_sense(visit: Callable[..., Page]):
     page = visit()
     ask(page, SENTENCE, "bank")

@@ -21,6 +21,9 @@ export const api = {
   neighbors: (query, signal) => post("neighbors", query, signal).catch(asUnknown),
   substitutes: (place, signal) => post("substitutes", place, signal),
   similarity: (pair, signal) => post("similarity", pair, signal),
+  examples: (signal) => get("index/examples", signal),
+  passage: (id) => get(`index/uses/${id}`),
+  vocabulary: (asked, signal) => get(`index/words?${new URLSearchParams(asked)}`, signal),
   senses: ({ word, layer }, signal) =>
     get(`senses?word=${encodeURIComponent(word)}&layer=${layer}`, signal),
 };

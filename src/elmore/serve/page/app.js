@@ -1,5 +1,6 @@
 // The explorer: holds the view, asks the server for what the view needs, and has the panels show
 // it. Whatever a reader does changes the view and nothing else; `render` does the rest.
+/* global switchTheme */
 
 import { api, isVoid } from "./api.js";
 import { layerName, showLayers, showScope, showWeights } from "./controls.js";
@@ -7,9 +8,11 @@ import { byId, element } from "./dom.js";
 import { showHeat } from "./heat.js";
 import { takeKeyFromAddress } from "./key.js";
 import { say, switchLanguage, translatePage } from "./language.js";
-import { csv, download, json } from "./export.js";
+import { redrawWords, load as loadWords, startBrowsing } from "./browse.js";
+import { csv, download, json, textFile } from "./export.js";
 import { UseMap } from "./map.js";
 import { Panel } from "./panel.js";
+import { picture } from "./picture.js";
 import { place } from "./placing.js";
 import { inContext, prose } from "./prose.js";
 import { showSenses } from "./senses.js";
@@ -18,13 +21,15 @@ import { isEmpty, readView, START, viewAddress } from "./view.js";
 import { pressWord, showSubstitutes, showWords } from "./words.js";
 
 const SHOWN = 10; // nearest uses
-const MOST = 100; // after "More", as many as the server gives
+const STEP = 50; // that "More", or scrolling to the end, adds
+const MOST = 1000; // as many as the server gives
+const FEW = 20; // uses of a word that hardly show more than one sense
 const SUBSTITUTES = 8; // in one line
-const EXAMPLES = [
+const EXAMPLES = [ // where there is no index; otherwise its own text has them
   ["The boat was tied to the bank of the river .", 6],
   ["She opened an account at the bank .", 6],
   ["He scored in the first play of the game .", 5],
-  ["Her new play opened at a theatre in London .", 2],
+  ["Her new play opened at a theater in London .", 2],
   ["The prisoner was alone in his cell .", 6],
   ["Each cell of the body has a nucleus .", 1],
 ].map(([text, position]) => ({ words: text.split(" "), position }));
@@ -42,23 +47,36 @@ function shown() {
 const inside = (id, selector) => byId(id).querySelector(selector);
 
 /** Change the view and the address with it; a small change is not a step for Back. */
-function go(change, { small = false, focusWords = false } = {}) {
+function go(change, { small = false, focusWords = false, written = null } = {}) {
   view = { ...view, ...change };
-  fillIn(change);
+  fillIn(change, written);
   const address = viewAddress(view);
   const step = !small && address !== location.hash;
   history[step ? "pushState" : "replaceState"](null, "", address);
   render(focusWords);
 }
 
-function fillIn({ sentence, other }) {
-  if (sentence !== undefined) byId("sentence").value = prose(sentence);
+/** `written` is the sentence as its text has it, if that is known. */
+function fillIn({ sentence, other }, written = null) {
+  if (sentence !== undefined) byId("sentence").value = written ?? prose(sentence);
   if (other !== undefined) byId("other").value = prose(other);
 }
 
 /** Make a use the query; one chosen from a list, which is then another, hands on the focus. */
-const choose = (use, options) => go({ sentence: use.words, position: use.position }, options);
+const choose = (use, options) =>
+  go({ sentence: use.words, position: use.position }, { ...options, written: use.text });
 const chooseListed = (use) => choose(use, { focusWords: true });
+const actions = { choose: chooseListed, compare: (use) => go({ other: use.words }) };
+
+/** Begin with a word of the index: with the use that is most typical of its first sense. */
+async function chooseWord(word) {
+  try {
+    const { senses } = await api.senses({ word, layer: layer() });
+    chooseListed(senses[0].typical[0]);
+  } catch (error) {
+    complain(error.message);
+  }
+}
 
 // What the view means on this server ------------------------------------------------------------
 
@@ -143,8 +161,10 @@ function showMap(answer) {
   const title = say.map(answer.word, answer.n_uses);
   byId("senses").hidden = answer.n_uses === 0;
   byId("map-title").textContent = title;
+  const few = answer.senses.length === 1 && answer.n_uses < FEW;
   byId("senses-title").textContent = say.senses(answer.senses.length);
-  showSenses(inside("senses", "ul"), answer.senses, (sense) => map.single(sense), chooseListed);
+  byId("senses-hint").textContent = few ? say.fewUses : say.sensesHint;
+  showSenses(inside("senses", "ul"), answer.senses, (sense) => map.single(sense), actions);
   map.show(answer.map, title);
   relate();
 }
@@ -153,13 +173,27 @@ function showMap(answer) {
 function nearest() {
   const sense = new Map((senses.answer?.map ?? []).map((use) => [use.id, use.sense]));
   const near = (uses.answer?.neighbors ?? []).map((use) => ({ ...use, sense: sense.get(use.id) }));
-  return byId("sort").value === "sense"
-    ? near.toSorted((a, b) => (a.sense ?? 99) - (b.sense ?? 99) || b.score - a.score)
-    : near;
+  const order = ORDERS[byId("sort").value];
+  return order ? near.toSorted(order) : near;
 }
 
-function listUses() {
-  showUses(inside("uses", "ol"), nearest(), chooseListed, (use) => go({ other: use.words }));
+const ORDERS = {
+  sense: (a, b) => (a.sense ?? 99) - (b.sense ?? 99) || b.score - a.score,
+  place: (a, b) => (a.file ?? "").localeCompare(b.file ?? "") || a.line - b.line || a.id - b.id,
+};
+
+const listUses = () => showUses(inside("uses", "ol"), nearest(), actions);
+
+/** More of the nearest uses, if there are more. */
+function showMore() {
+  if (byId("more").hidden || byId("near").ariaBusy === "true") return;
+  asked.shown = Math.min(MOST, asked.shown + STEP);
+  render();
+}
+
+/** A list that is scrolled to its end goes on. */
+function scrolled({ target }) {
+  if (target.scrollTop + target.clientHeight >= target.scrollHeight - 4) showMore();
 }
 
 /** Tell each list what the other knows: neighbours their sense, the map which uses are near. */
@@ -186,10 +220,16 @@ function save(kind) {
   const listed = nearest().map(({ id, sense, ...use }) =>
     ({ ...use, sense: sense === undefined ? null : sense + 1 }));
   const query = { words: words(), position: view.position, layer: layer() };
-  const [type, text] = kind === "csv"
-    ? ["text/csv", csv(listed)] : ["application/json", json(query, listed)];
-  download(`uses-of-${word().replace(/[^\p{L}\p{N}]/gu, "_")}.${kind}`, type, text);
+  const file = kind === "csv"
+    ? textFile("text/csv", csv(listed)) : textFile("application/json", json(query, listed));
+  download(fileName("uses", kind), file);
 }
+
+const fileName = (what, kind) =>
+  `${what}-of-${word().replace(/[^\p{L}\p{N}]/gu, "_")}.${kind}`;
+
+const savePicture = async () => download(fileName("map", "png"),
+  await picture(map, byId("map-title").textContent, senses.answer.senses));
 
 // The page --------------------------------------------------------------------------------------
 
@@ -203,6 +243,7 @@ async function render(focusWords = false) {
   try {
     info ??= await api.info();
     showInfo();
+    if (isEmpty(view.sentence)) await showExamples();
     await splitting.load(isEmpty(view.sentence) ? null : view.sentence);
     pressWord(byId("words"), view.position);
     if (focusWords && !movedOn(from)) inside("words", "[tabindex='0']")?.focus();
@@ -238,6 +279,12 @@ function showInfo() {
   const about = [say.about(info), info.index && say.aboutIndex(info.index)];
   byId("about").textContent = about.filter(Boolean).join(" · ");
   byId("status").textContent = info.index ? "" : say.noIndex;
+  if (byId("browse").hidden && info.index) {
+    byId("browse").hidden = false;
+    byId("browse").open = isEmpty(view.sentence);
+    loadWords();
+  }
+  inside("sort", "[value=place]").hidden = !info.index?.origins;
   byId("copy-link").hidden = isEmpty(view.sentence) || !navigator.clipboard;
   byId("compare").hidden = isEmpty(view.sentence);
 }
@@ -255,11 +302,14 @@ function showControls() {
   showScope(byId("scope"), word(), view.everywhere, (everywhere) => go({ everywhere }));
 }
 
-function showExamples() {
-  inside("start", "ul").replaceChildren(...EXAMPLES.map((use) =>
+/** Sentences of the indexed text, or some of our own where there is no index. */
+async function showExamples() {
+  if (inside("start", "li")) return;
+  const { examples } = info.index ? await api.examples() : { examples: EXAMPLES };
+  inside("start", "ul").replaceChildren(...examples.map((use) =>
     element("li", {}, element("button", {
       type: "button", class: "use context", onclick: () => chooseListed(use),
-    }, ...inContext(use.words, use.position)))));
+    }, ...inContext(use)))));
 }
 
 function restore() {
@@ -272,7 +322,7 @@ function restore() {
 
 function translate() {
   translatePage();
-  showExamples();
+  redrawWords();
   for (const panel of [uses, senses, heat]) panel.redraw();
 }
 
@@ -288,15 +338,16 @@ function listen() {
   inside("notice", "button").addEventListener("click", () => render());
   inside("none", "button").addEventListener("click", () => go({ everywhere: true }));
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
-  byId("more").addEventListener("click", () => {
-    asked.shown = Math.min(MOST, asked.shown * 5);
-    render();
-  });
+  byId("more").addEventListener("click", showMore);
+  inside("uses", "ol").addEventListener("scroll", scrolled);
   byId("sort").addEventListener("change", () => {
     listUses();
     relate();
   });
   for (const kind of ["csv", "json"]) byId(kind).addEventListener("click", () => save(kind));
+  byId("png").addEventListener("click", savePicture);
+  byId("theme").addEventListener("click", switchTheme);
+  startBrowsing(chooseWord);
   byId("zoom-in").addEventListener("click", () => map.zoomIn());
   byId("zoom-out").addEventListener("click", () => map.zoomOut());
   byId("zoom-all").addEventListener("click", () => map.showAll());

@@ -1,4 +1,4 @@
-// Word-to-word similarity of two sentences: a table of coloured squares for each layer, read
+// Word-to-word similarity of two sentences: a table of colored squares for each layer, read
 // together: pointing at a pair of words in one table shows its values in all.
 
 import { element } from "./dom.js";
@@ -32,7 +32,7 @@ function heatTable(rows, columns, values, name) {
     element("thead", {}, head), element("tbody", {}, ...body));
 }
 
-/** Its colour is made in style.css, of the sign and the size. */
+/** Its color is made in style.css, of the sign and the size. */
 function heatCell(value) {
   const cell = element("td", { class: value < 0 ? "cold" : "warm", tabindex: -1 },
     element("span", { class: "aside" }, value.toFixed(2)));

@@ -1,4 +1,4 @@
-// The map: every use of a word as a mark, its sense told by colour and by shape. Wheel, pinch,
+// The map: every use of a word as a mark, its sense told by color and by shape. Wheel, pinch,
 // buttons and keys zoom; dragging pans; arrow keys go from mark to mark. Marks keep their size.
 
 import { drawing, element } from "./dom.js";
@@ -11,7 +11,7 @@ const REACH = { mouse: 14, pen: 18, touch: 26 }; // pixels from a mark that coun
 const STILL = 5; // pixels a pointer may slip and still click
 const STEP = 1.5; // zoom by a button or key
 const CLOSEST = 40; // times the size of the whole
-const STAR = "0,-11 2.6,-3.6 10.5,-3.4 4.2,1.4 6.5,8.9 0,4.4 -6.5,8.9 -4.2,1.4 -10.5,-3.4 -2.6,-3.6";
+export const STAR = "0,-11 2.6,-3.6 10.5,-3.4 4.2,1.4 6.5,8.9 0,4.4 -6.5,8.9 -4.2,1.4 -10.5,-3.4 -2.6,-3.6";
 const RING = { near: 9, query: 11 };
 const TIP_WORDS = 20; // each side, shown when a mark is pointed at
 const DIRECTIONS = {
@@ -52,7 +52,7 @@ export class UseMap {
       d: SHAPES[use.sense % SHAPES.length],
       role: "button",
       tabindex: i === 0 ? 0 : -1,
-      "aria-label": `${say.sense(use.sense + 1)}: ${prose(use.words)}`,
+      "aria-label": `${say.sense(use.sense + 1)}: ${use.text ?? prose(use.words)}`,
       onfocus: () => this.focused(i),
       onblur: () => this.pointAt(null),
     });
@@ -126,7 +126,10 @@ export class UseMap {
       this.height / 2 + (y - this.window.y) * unit,
     ];
     this.places = this.uses.map(onScreen);
-    if (this.ownMark) put(this.ownMark.node, onScreen(this.ownMark.point));
+    if (this.ownMark) {
+      this.ownMark.place = onScreen(this.ownMark.point);
+      put(this.ownMark.node, this.ownMark.place);
+    }
     this.marks.forEach((mark, i) => put(mark, this.places[i]));
     this.rings.forEach(({ node, i }) => put(node, this.places[i]));
     this.frame.classList.toggle("zoomed", this.window.scale > 1);
@@ -142,7 +145,7 @@ export class UseMap {
     const use = this.uses[i];
     this.marks[i].classList.add("pointed");
     this.tip.className = `tip context ${senseClass(use.sense)}`;
-    this.tip.replaceChildren(...inContext(use.words, use.position, TIP_WORDS));
+    this.tip.replaceChildren(...inContext(use, TIP_WORDS));
     const [x, y] = this.places[i];
     const below = y < this.height / 2;
     const left = clamp(x - this.tip.offsetWidth / 2, 4, this.width - this.tip.offsetWidth - 4);

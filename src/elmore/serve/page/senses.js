@@ -2,9 +2,10 @@
 
 import { drawing, element } from "./dom.js";
 import { say } from "./language.js";
-import { inContext, prose } from "./prose.js";
+import { prose } from "./prose.js";
+import { openable } from "./passage.js";
 
-// Marks of about one area. A sense has a shape and a colour (style.css); after eight they repeat.
+// Marks of about one area. A sense has a shape and a color (style.css); after eight they repeat.
 export const SHAPES = [
   "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0Z",
   "M-4.5,-4.5h9v9h-9Z",
@@ -24,12 +25,14 @@ export const senseSign = (sense) =>
   drawing("svg", { class: senseClass(sense), viewBox: "-8 -8 16 16", "aria-hidden": "true" },
     drawing("path", { d: SHAPES[sense % SHAPES.length] }));
 
-/** Fill `list`; `single(sense or null)` hears which one is chosen, `choose(use)` a typical use. */
-export function showSenses(list, senses, single, choose) {
+export const senseName = (sense, i) => sense.characteristic.join(", ") || example(sense, i);
+
+/** Fill `list`; `single(sense or null)` hears which one is chosen; `actions` are those of a use. */
+export function showSenses(list, senses, single, actions) {
   const buttons = senses.map((sense, i) =>
     element("button", { type: "button", class: "sense-name", "aria-pressed": "false" },
       senseSign(i),
-      element("strong", {}, sense.characteristic.join(", ") || example(sense, i)),
+      element("strong", {}, senseName(sense, i)),
       element("small", {}, say.uses(sense.size))));
   const toggle = (chosen) => {
     const on = buttons[chosen].getAttribute("aria-pressed") !== "true";
@@ -40,7 +43,7 @@ export function showSenses(list, senses, single, choose) {
   list.replaceChildren(...senses.map((sense, i) =>
     element("li", {},
       buttons[i],
-      ...sense.typical.slice(0, TYPICAL).map((use) => typical(use, choose)))));
+      ...sense.typical.slice(0, TYPICAL).flatMap((use) => openable(use, actions)))));
 }
 
 /** Where no word tells a sense from the others, its best example does. */
@@ -49,8 +52,3 @@ const example = ({ typical: [use] }, i) => {
   const near = use.words.slice(Math.max(0, use.position - 4), use.position + 5);
   return `“${prose(near)}”`;
 };
-
-const typical = (use, choose) =>
-  element("button", {
-    type: "button", class: "use context", title: say.makeQuery, onclick: () => choose(use),
-  }, ...inContext(use.words, use.position));

@@ -3,21 +3,22 @@
 
 import { element } from "./dom.js";
 import { say } from "./language.js";
-import { inContext } from "./prose.js";
+import { openable } from "./passage.js";
 import { senseSign } from "./senses.js";
 
-export function showUses(list, uses, choose, compare) {
-  list.replaceChildren(...uses.map((use) =>
-    element("li", {},
+export function showUses(list, uses, actions) {
+  list.replaceChildren(...uses.map((use) => {
+    const [line, opened] = openable(use, actions);
+    return element("li", {},
       element("span", { class: "score" }, use.score.toFixed(2)),
       element("span", { class: "sign", "data-use": use.id }),
-      element("button", {
-        type: "button", class: "use context", title: say.makeQuery, onclick: () => choose(use),
-      }, ...inContext(use.words, use.position)),
+      line,
       element("button", {
         type: "button", class: "compare", title: say.compareThis, "aria-label": say.compareThis,
-        onclick: () => compare(use),
-      }, "⇄"))));
+        onclick: () => actions.compare(use),
+      }, "⇄"),
+      opened);
+  }));
 }
 
 /** Give each listed use the sign of its sense, where the map knows it. */

@@ -1,8 +1,10 @@
 """Propositions as JSON lines: `{"words": […], "props": [{"predicate_index", "lemma", "tags"}]}`, a
-BIO tag for each word; and the one place that tells this layout from columns.
+BIO tag for each word, or as `task predict srl` writes them; and the one place that tells this
+layout from columns.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +13,7 @@ from elmore.errors import InputError
 from elmore.tasks.corpus import Corpus
 from elmore.tasks.propositions import Proposition, RoleSentence
 from elmore.tasks.readers.lines import parse_json, placed_lines
-from elmore.tasks.readers.role_columns import read_conll2005, read_conll2012
+from elmore.tasks.readers.role_columns import read_conll2005, read_conll2012, read_props
 from elmore.tasks.spans import OUTSIDE, is_span_tag, spans_of
 
 RoleLayout = Literal["auto", "jsonl", "conll2005", "conll2012"]
@@ -34,6 +36,31 @@ def _layout(path: Path) -> RoleLayout:
             return "jsonl"
         return "conll2012" if line.startswith("#") else "conll2005"
     raise InputError(f"{path}: no sentence found; expected JSON lines or CoNLL columns.")
+
+
+def read_compared_roles(gold: Path, predicted: Path) -> tuple[list[list[Proposition]], ...]:
+    """The propositions of both files, for scoring: columns as srl-eval.pl reads them, or JSON lines
+    in one of them or both. The word then stands for the lemma, which predictions do not have."""
+    if "jsonl" not in (_layout(gold), _layout(predicted)):
+        return read_props(gold, predicted)
+    wanted, found = (read_roles(path, "auto", None).examples for path in (gold, predicted))
+    for number, (want, have) in enumerate(zip(wanted, found, strict=False), start=1):
+        if want.words != have.words:
+            raise InputError(
+                f"{predicted}, sentence {number}: {' '.join(have.words)[:60]!r}, but {gold} has "
+                f"{' '.join(want.words)[:60]!r}; expected the same sentences in both files."
+            )
+    if len(wanted) != len(found):
+        raise InputError(
+            f"{predicted}: {len(found):,} sentences, but {gold} has {len(wanted):,}; expected the "
+            "same sentences in both files."
+        )
+    return [_by_words(one) for one in wanted], [_by_words(one) for one in found]
+
+
+def _by_words(sentence: RoleSentence) -> list[Proposition]:
+    given = sentence.propositions or ()
+    return [replace(one, lemma=sentence.words[one.predicate].lower()) for one in given]
 
 
 def read_role_lines(path: Path) -> Corpus[RoleSentence]:
@@ -59,6 +86,9 @@ def read_role_lines(path: Path) -> Corpus[RoleSentence]:
 
 def _sentence(given: Any, where: str) -> RoleSentence:
     match given:
+        case {"words": list(words), "propositions": list(found), **rest} if _texts(words):
+            props = [_as_given(one) for one in found]
+            return _sentence({**rest, "words": words, "props": props}, where)
         case {"words": list(words), "props": list(props), **rest} if _texts(words):
             xpos: Any = rest.get("xpos") or ["V"] * len(words)
             if not _texts(xpos) or len(xpos) != len(words):
@@ -70,6 +100,11 @@ def _sentence(given: Any, where: str) -> RoleSentence:
         f"{where}: expected an object with 'words', a list of one word or more, and 'props', a "
         "list."
     )
+
+
+def _as_given(found: Any) -> Any:
+    """A proposition of `task predict srl`."""
+    return {**found, "predicate_index": found.get("index")} if isinstance(found, dict) else found
 
 
 def _texts(found: Any) -> bool:
