@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types fast test-slow bench clean integrations
+.PHONY: demo test lint types fast test-slow bench clean integrations docs wheel try lowest
 
 demo: $(READY)
 	$(BIN)/elmore demo
@@ -34,6 +34,29 @@ test-slow: $(READY)
 bench: $(READY)
 	benchmarks/peers.sh
 	$(BIN)/python benchmarks/embed.py --text $(TEXT) --growth --write-docs
+
+# The documentation site, in build/site. Fails on links that lead nowhere. Once its tools are
+# installed, it needs no network.
+docs: $(VENV)/.docs
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/zensical build --strict --clean
+	$(BIN)/python scripts/check_site.py build/site
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	touch $@
+
+# A wheel for any Linux of 2017 or later, and the sdist, in dist/.
+wheel: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,release]'
+	scripts/wheel.sh $(CURDIR)/$(BIN)/python dist
+
+# A part of the tests in a new environment: with another Python, or with the oldest versions of
+# what pyproject.toml names.
+try:
+	scripts/try_python.sh $(PYTHON)
+
+lowest:
+	scripts/try_python.sh $(PYTHON) --lowest
 
 # The kernel's source too: installing compiles it.
 KERNEL := $(wildcard src/elmore/engine/native/*.cpp src/elmore/engine/native/*.h)

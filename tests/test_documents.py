@@ -17,13 +17,20 @@ from elmore.cli.main import main
 from tests.tiny_bert import tiny_bert
 from tests.tiny_gpt2 import tiny_gpt2
 
-ROOT = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTALLING = ("git clone", "cd ", "pip install")  # done already, or this would not run
 
 
-def blocks(document: str) -> list[tuple[str, str]]:
+def blocks(document: str | Path) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
+
+
+def code(document: str | Path) -> list[tuple[str, str]]:
+    """Blocks with a language, without what their comments say."""
+    kept = [block for block in blocks(document) if block[0]]
+    return [(language, re.sub(r"#.*", "#", text)) for language, text in kept]
 
 
 def shown(text: str) -> list[str]:
@@ -47,7 +54,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 DOCUMENTS = [
     "README.md", "README.zh-CN.md", "docs/cli.md", "docs/bert.md", "docs/models.md",
-    "docs/sharing.md", "docs/lens.md", "docs/gpt2.md", "docs/static.md",
+    "docs/sharing.md", "docs/lens.md", "docs/gpt2.md", "docs/static.md", "docs/install.md",
+    "docs/quickstart.md",
 ]  # fmt: skip
 
 
@@ -72,15 +80,30 @@ def test_every_block_of_a_document_runs_and_prints_what_it_says(document: str, r
                 assert shown(printed) == shown(text)
 
 
+def test_every_page_with_code_is_run_by_a_test():
+    run = "".join(path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*document*.py"))
+    run += (TESTS / "integrations" / "test_migrating.py").read_text(encoding="utf-8")
+    pages = [page for page in (ROOT / "docs").glob("*.md") if code(page.relative_to(ROOT))]
+    assert len(pages) > 10
+    assert [page.name for page in pages if f'{page.name}"' not in run] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "zh").glob("*.md")), ids=lambda p: p.stem)
+def test_a_chinese_page_has_only_code_of_the_english_page(page: Path):
+    """Which a test runs. A page that is Chinese only has to be a document of its own."""
+    document = page.relative_to(ROOT).as_posix()
+    english = document.replace("/zh/", "/")
+    if (ROOT / english).exists():
+        assert [block for block in code(document) if block not in code(english)] == []
+    else:
+        assert document in DOCUMENTS or not code(document)
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 1_300
 
 
 def test_the_two_readmes_have_the_same_blocks():
-    def code(document: str) -> list[tuple[str, str]]:
-        kept = [block for block in blocks(document) if block[0]]
-        return [(language, re.sub(r"#.*", "#", text)) for language, text in kept]
-
     assert code("README.md") == code("README.zh-CN.md")
 
 
