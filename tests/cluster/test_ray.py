@@ -11,8 +11,8 @@ import pytest
 from elmore.cli.main import main
 from elmore.cluster.address import Place
 from elmore.cluster.pooled_embedder import PooledEmbedder
-from elmore.cluster.ray_pool import RayPool
-from elmore.cluster.shard import Layers, Shard
+from elmore.cluster.ray_pool import Load, RayPool
+from elmore.cluster.shard import EmbedShard, Layers, Shard
 from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
 from elmore.embedder import Embedder
@@ -24,11 +24,12 @@ LINES = [f"line {i} of {i % 7 * 'many '} words" for i in range(600)]
 CONFIG = DumpConfig(format="npz", batch_words=32)
 
 
-class Interrupted(RayPool):
+class Interrupted(RayPool[Shard, Layers]):
     """One worker stands still from the start, so that it surely has shards when it is killed."""
 
     def __init__(self, embedder: Embedder, place: Place, node: Any = None):
-        super().__init__(embedder, place, CONFIG.batch_words)
+        load = Load(work_bytes=0, result_bytes=0)
+        super().__init__(EmbedShard(embedder), place, load)
         self.node, self.started, self.lost, self.killed = node, 0, 0, False
 
     def __enter__(self) -> Self:
@@ -48,7 +49,7 @@ class Interrupted(RayPool):
     def start(self, shard: Shard) -> None:
         super().start(shard)
         self.started += 1
-        if self.started > 3 and self.victim.shards and not self.killed:
+        if self.started > 3 and self.victim.jobs and not self.killed:
             self.killed = True
             self.kill()
 
