@@ -34,16 +34,16 @@ COMMANDS = {
     ),
     "convert": "source target --options" + PIECES,
     "compare": (
-        "name --cache --dev --encoders --epochs --fine-tune --fractions --output --quiet "
-        "--seeds --set --source-lm --target-lm --test --train"
+        "name --cache --dev --encoders --epochs --fine-tune --fractions --on --output --quiet "
+        "--seeds --set --source-lm --target-lm --test --train --workers"
     ),
     "lens": (
         "corpus source --as-is --errors --layers --lines --options --output --quiet --set "
         "--tokenize --words" + PIECES
     ),
     "index build": (
-        "corpus --add --as-is --device --errors --force --keep --lines --model --options --output "
-        "--precision --quiet --tokenize --uses --vectors --words" + PIECES
+        "corpus --add --as-is --device --errors --force --keep --lines --model --on --options "
+        "--output --precision --quiet --tokenize --uses --vectors --words --workers" + PIECES
     ),
     "index verify": "folder",
     "index compact": "folder --quiet",

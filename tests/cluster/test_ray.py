@@ -1,9 +1,14 @@
 """On Ray itself, which takes from 20 seconds to minutes to start: all of these are slow."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, Self
 
 import pytest
@@ -11,11 +16,14 @@ import pytest
 from elmore.cli.main import main
 from elmore.cluster.address import Place
 from elmore.cluster.pooled_embedder import PooledEmbedder
-from elmore.cluster.ray_pool import RayPool
-from elmore.cluster.shard import Layers, Shard
+from elmore.cluster.ray_pool import Load, RayPool
+from elmore.cluster.shard import EmbedShard, Layers, Shard
 from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
 from elmore.embedder import Embedder
+from elmore.tasks.compare.trials import read_outcome
+from tests.cluster.test_shard import assert_same_files
+from tests.tasks.tiny_data import write_columns
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'elmore[cluster]'")
 pytestmark = pytest.mark.slow
@@ -24,11 +32,12 @@ LINES = [f"line {i} of {i % 7 * 'many '} words" for i in range(600)]
 CONFIG = DumpConfig(format="npz", batch_words=32)
 
 
-class Interrupted(RayPool):
+class Interrupted(RayPool[Shard, Layers]):
     """One worker stands still from the start, so that it surely has shards when it is killed."""
 
     def __init__(self, embedder: Embedder, place: Place, node: Any = None):
-        super().__init__(embedder, place, CONFIG.batch_words)
+        load = Load(work_bytes=0, result_bytes=0)
+        super().__init__(EmbedShard(embedder), place, load)
         self.node, self.started, self.lost, self.killed = node, 0, 0, False
 
     def __enter__(self) -> Self:
@@ -48,7 +57,7 @@ class Interrupted(RayPool):
     def start(self, shard: Shard) -> None:
         super().start(shard)
         self.started += 1
-        if self.started > 3 and self.victim.shards and not self.killed:
+        if self.started > 3 and self.victim.jobs and not self.killed:
             self.killed = True
             self.kill()
 
@@ -81,6 +90,62 @@ def test_the_command_writes_the_same_bytes(tiny_model: Path, tmp_path: Path):
     on = ["--on", "ray", "--workers", "2"]
     assert main(["embed", str(text), str(many), *options, *on]) == 0
     assert one.read_bytes() == many.read_bytes()
+
+
+def test_an_index_has_the_same_bytes(tiny_model: Path, tmp_path: Path):
+    text, one, many = (tmp_path / name for name in ("in.txt", "one", "many"))
+    text.write_text("".join(line + "\n" for line in LINES))
+    options = ["--model", str(tiny_model), "--device", "cpu", "--quiet"]
+    assert main(["index", str(text), "--output", str(one), *options]) == 0
+    on = ["--on", "ray", "--workers", "2"]
+    assert main(["index", str(text), "--output", str(many), *options, *on]) == 0
+    assert_same_files(one, many)
+
+
+def comparison(data: Path, output: Path) -> list[str]:
+    files = [f"--{name}={data / name}.txt" for name in ("train", "dev", "test")]
+    settings = ["--epochs=40", "--set", "task.hidden=4", "--set", "patience=99", "--seeds=2"]
+    encoders = f"--encoders=none,glove:{data / 'glove.txt'}"
+    return ["compare", "ner", encoders, *files, f"--output={output}", *settings, "--quiet"]
+
+
+def on_ray(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """In a process group of its own, as a terminal starts it."""
+    given = [sys.executable, "-m", "elmore", *command, "--on", "ray", "--workers", "2"]
+    with log.open("wb") as file:
+        return subprocess.Popen(given, stdout=file, stderr=file, start_new_session=True)
+
+
+def at_work(output: Path) -> int:
+    """The process that has a training, as its lock says."""
+    while True:
+        for lock in (output / "work").glob("*/lock"):
+            with suppress(ValueError, KeyError):
+                return int(json.loads(lock.read_bytes())["pid"])
+        sleep(0.005)
+
+
+def test_a_comparison_survives_a_killed_worker_and_stops_at_ctrl_c(tmp_path: Path):
+    write_columns(tmp_path)
+    here, there, log = tmp_path / "here", tmp_path / "there", tmp_path / "log"
+    assert main(comparison(tmp_path, here)) == 0
+    stopped = on_ray(comparison(tmp_path, there), log)
+    os.kill(at_work(there), signal.SIGKILL)
+    while not list(there.glob("results/*.json")):
+        sleep(0.01)
+    os.killpg(stopped.pid, signal.SIGINT)
+    assert stopped.wait(300) == 130, log.read_text()
+    assert "Run it again to continue." in log.read_text()
+    first = {path: path.stat().st_mtime_ns for path in there.glob("results/*.json")}
+    ended = on_ray(comparison(tmp_path, there), log)
+    assert ended.wait(300) == 0, log.read_text()
+    assert all(path.stat().st_mtime_ns == then for path, then in first.items())
+    assert scores(there) == scores(here)
+
+
+def scores(output: Path) -> dict[str, Any]:
+    found = {path.name: read_outcome(path) for path in (output / "results").glob("*.json")}
+    return {name: outcome.scores for name, outcome in found.items() if outcome.kind == "done"}
 
 
 def test_a_killed_worker_costs_its_shards(tiny_embedder: Embedder, tmp_path: Path, expected: bytes):

@@ -1,4 +1,4 @@
-"""Shards without Ray: a pool in this process, which may end in any order and lose what it likes."""
+"""Shards without Ray: a pool in this process, where jobs end in any order and some are lost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,46 +10,42 @@ import pytest
 from elmore.cli.main import main
 from elmore.cluster import address
 from elmore.cluster.address import Place, place_of
+from elmore.cluster.pool import MOST_TRIES, as_finished, in_order
 from elmore.cluster.pooled_embedder import PooledEmbedder
-from elmore.cluster.shard import MOST_TRIES, Layers, Shard, embed_shard, in_order
+from elmore.cluster.shard import EmbedShard, Layers, Shard
 from elmore.dump.config import DumpConfig
 from elmore.dump.dump import dump
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, InputError
+from elmore.search.index import Index
 from elmore.store.store import Store
+from tests.cluster.local_pool import LocalPool
+from tests.search.corpora import corpus
+from tests.tiny_bert import tiny_bert
 
 LINES = [f"line {i} of {i % 7 * 'many '} words" if i % 11 else "" for i in range(300)]
 WORDS = 32  # per batch: the text is a dozen shards
 
 
-class LocalPool:
-    """Three at a time, the last first; every `lose`-th is lost."""
-
-    room_of_all, ahead = 3, 5
-
-    def __init__(self, embedder: Embedder | None, lose: int = 0):
-        self.embedder, self.lose = embedder, lose
-        self.running: list[Shard] = []
-        self.started: list[int] = []
-
-    @property
-    def room(self) -> int:
-        return self.room_of_all - len(self.running)
-
-    def start(self, shard: Shard) -> None:
-        assert self.room > 0
-        self.running.append(shard)
-        self.started.append(shard.number)
-
-    def finished(self) -> list[tuple[Shard, Layers | None]]:
-        shard = self.running.pop()
-        if self.lose and len(self.started) % self.lose == 0:
-            return [(shard, None)]
-        return [(shard, [] if self.embedder is None else embed_shard(self.embedder, shard))]
-
-
 def shards(n: int) -> Iterator[Shard]:
     return (Shard(number, [["a"]], WORDS) for number in range(n))
+
+
+def nothing(_: Shard) -> Layers:
+    return []
+
+
+def numbers(pool: LocalPool[Shard, Layers]) -> list[int]:
+    return [shard.number for shard in pool.started]
+
+
+def assert_same_files(one: Path, many: Path) -> None:
+    """But for the lock, which tells who wrote last, and when."""
+    files = {path.relative_to(one) for path in one.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(many) for path in many.rglob("*") if path.is_file()}
+    assert len(files) > 2
+    for file in files - {Path("lock")}:
+        assert (one / file).read_bytes() == (many / file).read_bytes(), file
 
 
 @pytest.mark.parametrize("lose", [0, 2])
@@ -59,7 +55,7 @@ def test_the_bytes_are_those_of_one_process(
 ):
     config = DumpConfig(format=ending, batch_words=WORDS)
     one, many = tmp_path / f"one.{ending}", tmp_path / f"many.{ending}"
-    pool = LocalPool(tiny_embedder, lose)
+    pool = LocalPool(EmbedShard(tiny_embedder), lose)
     seen: list[int] = []
     dump(tiny_embedder, LINES, one, config)
     dump(
@@ -69,8 +65,8 @@ def test_the_bytes_are_those_of_one_process(
         config,
         progress=lambda now: seen.append(now.lines),
     )
-    assert len(set(pool.started)) > 10
-    assert (len(pool.started) > len(set(pool.started))) == bool(lose)
+    assert len(set(numbers(pool))) > 10
+    assert (len(pool.started) > len(set(numbers(pool)))) == bool(lose)
     assert one.read_bytes() == many.read_bytes()
     assert seen == sorted(set(seen))  # what is finished, not what has been read
     assert seen[-1] == len(LINES)
@@ -84,11 +80,11 @@ def test_a_stopped_run_is_resumed_after_its_finished_shards(
         raise KeyboardInterrupt
 
     one, many = tmp_path / "one.hdf5", tmp_path / "many.hdf5"
-    config = DumpConfig(batch_words=WORDS, resume=True)
+    config, first = DumpConfig(batch_words=WORDS, resume=True), LocalPool(EmbedShard(tiny_embedder))
     dump(tiny_embedder, LINES, one, config)
     with pytest.raises(KeyboardInterrupt):
-        dump(PooledEmbedder(tiny_embedder, LocalPool(tiny_embedder)), stopping(), many, config)
-    pool = LocalPool(tiny_embedder)
+        dump(PooledEmbedder(tiny_embedder, first), stopping(), many, config)
+    pool = LocalPool(EmbedShard(tiny_embedder))
     report = dump(PooledEmbedder(tiny_embedder, pool), LINES, many, config)
     assert 0 < report.lines_before < 200
     assert report.lines == len(LINES)
@@ -100,15 +96,33 @@ def test_a_stopped_run_is_resumed_after_its_finished_shards(
 
 def test_a_store_is_filled_with_the_same_bytes(tiny_embedder: Embedder, tmp_path: Path):
     text = [f"{i} {i % 7 * 'many '}words".split() for i in range(9000)] * 2
-    pool = LocalPool(tiny_embedder, lose=3)
+    pool = LocalPool(EmbedShard(tiny_embedder), lose=3)
     one = Store.create(tmp_path / "one", tiny_embedder)
     many = Store.create(tmp_path / "many", PooledEmbedder(tiny_embedder, pool))
     assert one.fill(text).added == many.fill(text).added == 9000
-    assert len(pool.started) > len(set(pool.started)) > 1
-    files = {path.relative_to(one.path) for path in one.path.rglob("*") if path.is_file()}
-    assert len(files) > 2
-    for file in files - {Path("lock")}:  # which tells who wrote last, and when
-        assert (one.path / file).read_bytes() == (many.path / file).read_bytes(), file
+    assert len(pool.started) > len(set(numbers(pool))) > 1
+    assert_same_files(one.path, many.path)
+
+
+def test_an_index_has_the_same_bytes(tiny_embedder: Embedder, tmp_path: Path):
+    text = [[f"w{i % 40}", f"and{i}"] for i in range(5000)]
+    pool = LocalPool(EmbedShard(tiny_embedder), lose=2)
+    Index.build(text, tiny_embedder, tmp_path / "one", words=40, max_uses=500)
+    Index.build(
+        text, PooledEmbedder(tiny_embedder, pool), tmp_path / "many", words=40, max_uses=500
+    )
+    assert len(pool.started) > len(set(numbers(pool))) > 1
+    assert_same_files(tmp_path / "one", tmp_path / "many")
+
+
+def test_words_without_context_do_not_disturb_a_stream(tmp_path: Path):
+    """An index of a model whose layer 0 knows the context asks for them in between."""
+    embedder = Embedder(tiny_bert(max_positions=64), device="cpu")
+    pool = LocalPool(EmbedShard(embedder))
+    assert not embedder.context_free
+    Index.build(corpus(40), embedder, tmp_path / "one")
+    Index.build(corpus(40), PooledEmbedder(embedder, pool), tmp_path / "many")
+    assert_same_files(tmp_path / "one", tmp_path / "many")
 
 
 def test_what_stands_before_a_bad_line_is_given_first():
@@ -116,30 +130,56 @@ def test_what_stands_before_a_bad_line_is_given_first():
         yield from shards(4)
         raise InputError("line 5")
 
-    found = in_order(bad(), LocalPool(None))
+    found = in_order(bad(), LocalPool(nothing))
     assert [next(found) for _ in range(4)] == [[]] * 4
     with pytest.raises(InputError, match="line 5"):
         next(found)
 
 
 def test_a_shard_that_kills_its_workers_ends_the_run():
-    pool = LocalPool(None, lose=1)
+    pool = LocalPool(nothing, lose=1)
     pool.room_of_all = 1
     with pytest.raises(InputError, match=r"Shard 0 \(1 sentences\) was lost with 5 workers"):
         list(in_order(shards(3), pool))
-    assert pool.started == [0] * MOST_TRIES
+    assert numbers(pool) == [0] * MOST_TRIES
 
 
 def test_no_more_is_begun_than_memory_holds():
-    pool = LocalPool(None)
+    pool = LocalPool(nothing)
     for taken, _ in enumerate(in_order(shards(40), pool)):
-        assert max(pool.started) < taken + pool.ahead
-    assert sorted(pool.started) == list(range(40))
+        assert max(numbers(pool)) < taken + pool.ahead
+    assert sorted(numbers(pool)) == list(range(40))
+
+
+def test_what_is_left_of_a_stream_that_was_given_up_is_not_taken_for_the_next():
+    pool = LocalPool(lambda shard: shard.sentences)
+    first = in_order((Shard(i, [["old"]], WORDS) for i in range(9)), pool)
+    next(first)
+    next(first)
+    first.close()
+    assert pool.running
+    pool.room_of_all += len(pool.running)
+    assert list(in_order(shards(9), pool)) == [[["a"]]] * 9
+
+
+def test_jobs_as_they_finish():
+    pool = LocalPool(lambda shard: shard.number, lose=4)
+    found = list(as_finished(shards(9), pool))
+    assert all(result == shard.number for shard, result in found)
+    assert [result for _, result in found] != sorted(range(9))
+    assert sorted(result for _, result in found) == list(range(9))
+
+
+def test_a_job_that_kills_its_workers_is_given_back_without_a_result():
+    pool = LocalPool(nothing, lose=1)
+    pool.room_of_all = 1
+    assert [result for _, result in as_finished(shards(2), pool)] == [None, None]
+    assert numbers(pool) == [0] * MOST_TRIES + [1] * MOST_TRIES
 
 
 def test_stateful_runs_have_no_shards(tiny_embedder: Embedder):
     with pytest.raises(ConfigError, match="one after another"):
-        PooledEmbedder(tiny_embedder, LocalPool(None)).stateful()
+        PooledEmbedder(tiny_embedder, LocalPool(nothing)).stateful()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.options import Cache, Dev, Epochs, FineTune, Quiet, Settings, Train
+from elmore.cli.options import Cache, Dev, Epochs, FineTune, On, Quiet, Settings, Train, Workers
 from elmore.cli.task import (
     EpochBar,
     Name,
@@ -15,6 +15,7 @@ from elmore.cli.task import (
     configured,
     from_language_models,
 )
+from elmore.cluster.address import place_of
 
 if TYPE_CHECKING:
     from elmore.tasks.compare.compare import CompareProgress
@@ -44,6 +45,8 @@ def compare(
     fine_tune: FineTune = False,
     settings: Settings = None,
     cache: Cache = None,
+    on: On = None,
+    workers: Workers = None,
     quiet: Quiet = False,
 ) -> None:
     """Train with every encoder and several seeds. If it stops, run it again to continue; two
@@ -56,6 +59,7 @@ def compare(
     from elmore.tasks.compare.compare import compare as run
     from elmore.tasks.compare.trials import CompareConfig
 
+    place = place_of(on, workers)
     lms = from_language_models(source_lm, target_lm)
     given = {
         "task": name,
@@ -72,7 +76,7 @@ def compare(
     except ValidationError as error:
         raise ConfigError(f"{one_line(error)}.") from None
     with EpochBar(quiet, if_stopped="Run it again to continue.") as bar:
-        report = run(config, output, cache=cache, tell=lambda now: _tell(bar, now))
+        report = run(config, output, cache=cache, tell=lambda now: _tell(bar, now), place=place)
     for note in report.notes if not quiet else ():
         print(note, file=sys.stderr)
     print(report.markdown(), end="")

@@ -23,6 +23,7 @@ from elmore.cli.options import (
     LinesAre,
     Lowercase,
     ModelOfText,
+    On,
     OptionsFile,
     Pieces,
     Precision,
@@ -30,8 +31,10 @@ from elmore.cli.options import (
     RunPrecision,
     Tokenize,
     VectorPrecision,
+    Workers,
 )
 from elmore.cli.progress import Bar
+from elmore.cluster.address import place_of
 from elmore.errors import ConfigError, FormatError, InputError
 
 if TYPE_CHECKING:
@@ -92,11 +95,15 @@ def build(
     errors: BadBytes = Errors.STRICT,
     device: Device = "auto",
     precision: RunPrecision = Precision.FLOAT32,
+    on: On = None,
+    workers: Workers = None,
     quiet: Quiet = False,
 ) -> None:
     """Index the uses of the words of a corpus. If stopped, run it again to continue."""
+    place = place_of(on, workers)
     _check(context, add=add, force=force)
     check_files(model=model, corpus=corpus)
+    from elmore.cluster.pooled_embedder import embedder_on
     from elmore.embedder import Embedder
     from elmore.files.sentence_files import SentenceFiles
     from elmore.files.text_file import find_files
@@ -123,7 +130,7 @@ def build(
     def make(target: Path) -> None:
         Index.build(
             sentences,
-            embedder,
+            source,
             target,
             keep=keep,
             words=words or None,
@@ -139,10 +146,10 @@ def build(
             progress=watch,
         )
 
-    with Bar(quiet) as bar:
+    with Bar(quiet) as bar, embedder_on(place, embedder, told=bar.line) as source:
         watch = _watch(bar, last)
         if add:
-            Index.open(output, embedder).add(sentences, progress=watch)
+            Index.open(output, source).add(sentences, progress=watch)
         elif force and output.exists():
             replace(output, make)
         else:

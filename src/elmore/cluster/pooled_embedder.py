@@ -3,15 +3,16 @@ this one: it writes the same files, by the same writers, under the same locks.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 from elmore.cluster.address import Place
-from elmore.cluster.ray_pool import RayPool
-from elmore.cluster.shard import Pool, Shard, in_order
+from elmore.cluster.pool import Pool, in_order
+from elmore.cluster.ray_pool import Load, RayPool
+from elmore.cluster.shard import EmbedShard, Layers, Shard
 from elmore.embedder import Embedder, embeddings_of
-from elmore.embedding import Embedding, ReadSentence, Sentence
+from elmore.embedding import Embedding, ReadSentence, Sentence, Vectors
 from elmore.errors import ConfigError
 from elmore.text.batching import BATCH_WORDS
 
@@ -19,13 +20,18 @@ Item = TypeVar("Item")
 
 
 class PooledEmbedder(Embedder):
-    """The model of `embedder`. Streams go to the pool; everything else is computed here."""
+    """The model of `embedder`. Streams go to the pool, one at a time; everything else is computed
+    here."""
 
-    def __init__(self, embedder: Embedder, pool: Pool):
+    def __init__(self, embedder: Embedder, pool: Pool[Shard, Layers]):
         super().__init__(
             embedder.checkpoint, str(embedder.device), embedder.precision, embedder.source
         )
-        self._pool = pool
+        self._here, self._pool = embedder, pool
+
+    def static(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """Here: an index asks for these while a stream is running."""
+        return self._here.static(texts)
 
     def stateful(self) -> NoReturn:
         raise ConfigError(
@@ -64,6 +70,17 @@ def embedder_on(
         yield embedder
         return
     told("Starting Ray." if place.address is None else f"Joining Ray at {place.address}.")
-    with RayPool(embedder, place, batch_words) as pool:
+    with embedding_pool(place, embedder, batch_words) as pool:
         told(f"Workers: {pool.workers}.")
         yield PooledEmbedder(embedder, pool)
+
+
+def embedding_pool(place: Place, embedder: Embedder, batch_words: int) -> RayPool[Shard, Layers]:
+    if embedder.device.type != "cpu":
+        raise ConfigError(f"--on ray computes on CPUs, not on {embedder.device}: --device cpu.")
+    model = embedder.model
+    load = Load(
+        work_bytes=sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers())),
+        result_bytes=embedder.window_words(batch_words) * embedder.n_layers * embedder.dim * 4,
+    )
+    return RayPool(EmbedShard(embedder), place, load)

@@ -1,25 +1,24 @@
-"""Workers on Ray: actors of one core each. The model goes to them once, through Ray's object store;
-after that, words go out and vectors come back. A worker that dies is replaced, wherever there is a
-free core, and its shards are reported as lost.
+"""Workers on Ray: actors of one core each. What they need for every job, such as a model, goes to
+them once, through Ray's object store; after that, jobs go out and results come back. A worker that
+dies is replaced, wherever there is a free core, and its jobs are reported as lost.
 """
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import torch
 
 from elmore import __version__
 from elmore.cluster.address import Place
-from elmore.cluster.shard import Layers, Shard, embed_shard
-from elmore.embedder import Embedder
+from elmore.cluster.pool import Job, Result
 from elmore.errors import ConfigError
 
 PATIENCE = 600.0
 """Seconds without any worker before the work is given up."""
-_SHARDS_OF_A_WORKER = 2  # one that it computes, and one that it need not wait for
 _MOST_BAD_STARTS = 3
 _POLL_SECONDS = 1.0
 _LEAST_STORE = 100_000_000  # bytes; Ray's own minimum is somewhat smaller
@@ -28,15 +27,15 @@ _LEAST_STORE = 100_000_000  # bytes; Ray's own minimum is somewhat smaller
 class Worker:
     """What runs on a core of the cluster."""
 
-    def __init__(self, embedder: Embedder):
+    def __init__(self, work: Callable[[Any], Any]):
         torch.set_num_threads(1)
-        self._embedder = embedder
+        self._work = work
 
     def versions(self) -> tuple[str, str]:
         return versions()
 
-    def embed(self, shard: Shard) -> Layers:
-        return embed_shard(self._embedder, shard)
+    def do(self, job: Any) -> Any:
+        return self._work(job)
 
 
 def versions() -> tuple[str, str]:
@@ -45,23 +44,33 @@ def versions() -> tuple[str, str]:
 
 
 @dataclass(eq=False)
-class _Hand:
+class _Hand(Generic[Job]):
     """A worker, as the driver sees it."""
 
     actor: Any
     ready: bool = False
-    shards: list[Shard] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
 
 
-class RayPool:
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What goes through Ray's object store, and how many jobs a worker has at a time."""
+
+    work_bytes: int
+    """What all jobs have in common."""
+    result_bytes: int
+    """Of one job."""
+    jobs_of_a_worker: int = 2
+    """One that it does, and one that it need not wait for."""
+
+
+class RayPool(Generic[Job, Result]):
     """A `Pool` of Ray actors, between `with` and the end of its block."""
 
-    def __init__(self, embedder: Embedder, place: Place, batch_words: int):
-        if embedder.device.type != "cpu":
-            raise ConfigError(f"--on ray computes on CPUs, not on {embedder.device}: --device cpu.")
-        self._embedder, self._place, self._batch_words = embedder, place, batch_words
-        self._hands: list[_Hand] = []
-        self._calls: dict[Any, tuple[_Hand, Shard | None]] = {}  # by Ray's reference
+    def __init__(self, work: Callable[[Job], Result], place: Place, load: Load):
+        self._work, self._place, self._load = work, place, load
+        self._hands: list[_Hand[Job]] = []
+        self._calls: dict[Any, tuple[_Hand[Job], Job | None]] = {}  # by Ray's reference
         self._bad_starts = 0
 
     def __enter__(self) -> Self:
@@ -70,7 +79,7 @@ class RayPool:
         self._ray, self._on_term = ray, signal.getsignal(signal.SIGTERM)
         self.workers = self._connect()
         try:
-            self._model = ray.put(self._embedder)
+            self._sent_work = ray.put(self._work)
             for _ in range(self.workers):
                 self._hire()
             self._wait_for_one()
@@ -90,18 +99,19 @@ class RayPool:
 
     @property
     def room(self) -> int:
-        return sum(_SHARDS_OF_A_WORKER - len(hand.shards) for hand in self._hands if hand.ready)
+        most = self._load.jobs_of_a_worker
+        return sum(most - len(hand.jobs) for hand in self._hands if hand.ready)
 
     @property
     def ahead(self) -> int:
-        return (_SHARDS_OF_A_WORKER + 1) * self.workers
+        return (self._load.jobs_of_a_worker + 1) * self.workers
 
-    def start(self, shard: Shard) -> None:
-        hand = min((h for h in self._hands if h.ready), key=lambda h: len(h.shards))
-        hand.shards.append(shard)
-        self._calls[hand.actor.embed.remote(shard)] = hand, shard
+    def start(self, job: Job) -> None:
+        hand = min((h for h in self._hands if h.ready), key=lambda h: len(h.jobs))
+        hand.jobs.append(job)
+        self._calls[hand.actor.do.remote(job)] = hand, job
 
-    def finished(self) -> list[tuple[Shard, Layers | None]]:
+    def finished(self) -> list[tuple[Job, Result | None]]:
         calls = list(self._calls)
         ended, _ = self._ray.wait(calls, num_returns=1, timeout=_POLL_SECONDS)
         if not any(hand.ready for hand in self._hands) and not ended:
@@ -113,7 +123,7 @@ class RayPool:
 
     def _hire(self) -> None:
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-        hand = _Hand(self._ray.remote(Worker).options(**options).remote(self._model))
+        hand = _Hand[Job](self._ray.remote(Worker).options(**options).remote(self._sent_work))
         self._hands.append(hand)
         self._calls[hand.actor.versions.remote()] = hand, None
         self._alone_since = monotonic()
@@ -122,9 +132,9 @@ class RayPool:
         while not any(hand.ready for hand in self._hands):
             self.finished()
 
-    def _end(self, call: Any) -> tuple[Shard, Layers | None] | None:
+    def _end(self, call: Any) -> tuple[Job, Result | None] | None:
         """Take the result of a call, or replace its worker."""
-        hand, shard = self._calls.pop(call)
+        hand, job = self._calls.pop(call)
         errors = self._ray.exceptions
         try:
             result = self._ray.get(call)
@@ -134,14 +144,14 @@ class RayPool:
             result = None
         if result is None and hand in self._hands:
             self._replace(hand)
-        if shard is not None:
-            hand.shards.remove(shard)
-            return shard, result
+        if job is not None:
+            hand.jobs.remove(job)
+            return job, result
         if result is not None:
             self._welcome(hand, result)
         return None
 
-    def _welcome(self, hand: _Hand, found: tuple[str, str]) -> None:
+    def _welcome(self, hand: _Hand[Job], found: tuple[str, str]) -> None:
         if tuple(found) != versions():
             raise ConfigError(
                 f"A worker has elmore {found[0]} and torch {found[1]}, here are {versions()[0]} "
@@ -149,11 +159,11 @@ class RayPool:
             )
         hand.ready, self._bad_starts = True, 0
 
-    def _replace(self, hand: _Hand) -> None:
+    def _replace(self, hand: _Hand[Job]) -> None:
         self._bad_starts += not hand.ready
         if self._bad_starts >= _MOST_BAD_STARTS:
             raise ConfigError(
-                f"{self._bad_starts} workers died while they loaded the model; look for memory, "
+                f"{self._bad_starts} workers died while they started; look for memory, "
                 "and into Ray's logs (/tmp/ray)."
             )
         hand.ready = False
@@ -197,11 +207,7 @@ class RayPool:
         return n_workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _store_bytes(self, n_workers: int) -> int:
-        """For the model and the vectors that are under way; Ray spills what is more to disk."""
-        model = self._embedder.model
-        weights = sum(p.nbytes for p in (*model.parameters(), *model.buffers()))
-        word = self._embedder.n_layers * self._embedder.dim * 4
-        window = self._embedder.window_words(self._batch_words) * word
-        wanted = weights + (_SHARDS_OF_A_WORKER + 1) * n_workers * window
+        """Ray spills what is more to disk."""
+        under_way = (self._load.jobs_of_a_worker + 1) * n_workers * self._load.result_bytes
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return max(_LEAST_STORE, min(wanted, memory * 3 // 10))
+        return max(_LEAST_STORE, min(self._load.work_bytes + under_way, memory * 3 // 10))

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from elmore.cluster.address import Place
+from elmore.cluster.ray_pool import Load
 from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError, ElmoreError, InputError
@@ -19,6 +22,7 @@ from elmore.tasks.compare.page import page
 from elmore.tasks.compare.trials import CompareConfig, Trial, read_outcome, share
 from elmore.tasks.fit import Fitted, fit
 from elmore.tasks.recipes import ner
+from tests.cluster.local_pool import LocalPool
 from tests.tasks.bert_tasks import write_tiny_bert
 from tests.tasks.tiny_data import write_columns
 
@@ -378,3 +382,76 @@ def test_an_encoder_that_is_not_there_is_found_out_before_anything_is_trained(
 def test_a_config_that_makes_no_sense(data: Path, changes: dict[str, Any]):
     with pytest.raises(ValueError, match="validation error"):
         config(data, **changes)
+
+
+# On a cluster -------------------------------------------------------------------------------------
+
+
+class InThisProcess(LocalPool[Any, Any]):
+    """Stands for `RayPool`: what goes to a worker and comes back is pickled, as there."""
+
+    made: ClassVar[list["InThisProcess"]] = []
+
+    def __init__(self, work: Any, place: Place, load: Load):
+        super().__init__(lambda job: pickle.loads(pickle.dumps(sent(job))), lose=place.workers or 0)
+        sent = pickle.loads(pickle.dumps(work))
+        self.made.append(self)
+
+    def __enter__(self) -> "InThisProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.clear()
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[InThisProcess]:
+    monkeypatch.setattr(module, "RayPool", InThisProcess)
+    monkeypatch.setattr(InThisProcess, "made", [])
+    return InThisProcess.made
+
+
+def test_workers_do_the_same_trainings_in_any_order(data: Path, pools: list[InThisProcess]):
+    told: list[CompareProgress] = []
+    here = compare(config(data), data / "here")
+    there = compare(config(data), data / "out", tell=told.append, place=Place(workers=3))
+    assert [row.scores for row in there.rows] == [row.scores for row in here.rows]
+    assert sorted(now.number for now in told) == [1, 2, 3, 4]
+    assert [now.number for now in told] != [1, 2, 3, 4]
+    assert len(pools[0].started) > 4  # some were lost
+    assert (data / "out" / "table.md").read_text() == there.markdown()
+
+
+def test_workers_are_not_started_if_all_is_finished(data: Path, pools: list[InThisProcess]):
+    first = compare(config(data, seeds=1), data / "out")
+    assert compare(config(data, seeds=1), data / "out", place=Place()).json() == first.json()
+    assert pools == []
+
+
+def test_a_training_that_kills_its_workers_has_failed(data: Path, pools: list[InThisProcess]):
+    told: list[CompareProgress] = []
+    only = config(data, seeds=1, encoders=("none",))
+    report = compare(only, data / "out", tell=told.append, place=Place(workers=1))
+    (failed,) = report.failures
+    assert failed.error.startswith("Lost with 5 workers, one after another")
+    assert [now.outcome for now in told] == [failed]
+    assert not compare(only, data / "out").failures
+
+
+def test_a_failure_at_a_worker_is_noted(data: Path, pools: list[InThisProcess], fits: Callable):
+    fits(lambda fit: MemoryError("none left") if fit.encoder.source == "none" else None)
+    report = compare(config(data, seeds=1), data / "out", place=Place())
+    assert [failed.error for failed in report.failures] == ["MemoryError: none left"]
+    assert "fit(" in report.failures[0].traceback
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(data: Path, pools: list[InThisProcess]):
+    def elsewhere(now: CompareProgress) -> None:
+        (data / "out" / "settings.json").unlink()
+
+    asked = config(data, seeds=2, encoders=("none",))
+    refused(
+        InputError,
+        "out: a worker on .* does not find it",
+        lambda: compare(asked, data / "out", tell=elsewhere, place=Place()),
+    )

@@ -2,16 +2,21 @@
 
 A finished training is never repeated; a failed one is noted, and the others go on. Several
 processes may work on one folder: each takes a training that no other has, and one that finds
-nothing to do because the others have it all says who they are.
+nothing to do because the others have it all says who they are. The trainings are done here, one
+after another, or by the workers of a cluster, each of which is such a process.
 """
 
+import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elmore.errors import ConfigError
+from elmore.cluster.address import Place
+from elmore.cluster.pool import MOST_TRIES, as_finished
+from elmore.cluster.ray_pool import Load, RayPool
+from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import discard, sweep, write_text
 from elmore.files.lock import BusyError, Lock
 from elmore.store.store import Store
@@ -20,6 +25,7 @@ from elmore.tasks.compare.peak_memory import forget_peak, peak_bytes
 from elmore.tasks.compare.report import Report, summarize
 from elmore.tasks.compare.trials import (
     RESULTS,
+    SETTINGS,
     CompareConfig,
     Done,
     Failed,
@@ -43,6 +49,7 @@ from elmore.tasks.generation import lm_fingerprints
 from elmore.tasks.task import Corpus, all_inputs
 
 CACHE = "cache"
+_LOAD = Load(work_bytes=1_000_000_000, result_bytes=0, jobs_of_a_worker=1)  # examples
 TABLE, JSON, PAGE = "table.md", "comparison.json", "index.html"
 
 
@@ -61,17 +68,31 @@ class CompareProgress:
 Tell = Callable[[CompareProgress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class AlreadyDone:
+    """A training that was finished before."""
+
+
+Taken = Done | Failed | AlreadyDone | BusyError
+"""What came of a training; the last: another process has it."""
+
+
 def compare(
-    config: CompareConfig, output: Path, *, cache: Path | None = None, tell: Tell | None = None
+    config: CompareConfig,
+    output: Path,
+    *,
+    cache: Path | None = None,
+    tell: Tell | None = None,
+    place: Place | None = None,
 ) -> Report:
-    """Train what is not finished yet. The table, the JSON and the page in `output` are written
-    again after every training."""
-    task, settings = config.fit.task, config.shared_settings()
+    """Train what is not finished yet, here or on a cluster. The table, the JSON and the page in
+    `output` are written again after every training."""
+    task, settings, tell = config.fit.task, config.shared_settings(), tell or (lambda _: None)
     data: dict[str, Corpus[Any]] = {
         name: task.read(path, training=name == "train") for name, path in config.files.items()
     }
     cache = cache or output / CACHE
-    run = _Run(config, data, settings, output, cache, tell or (lambda _: None))
+    run = _Run(config, data, settings, output, cache)
     examples = [example for corpus in data.values() for example in corpus.examples]
     for encoder in config.encoders:
         _check_vectors(encoder, config, output)
@@ -81,13 +102,51 @@ def compare(
     for folder in (output, output / RESULTS):
         sweep(folder)
     trials = config.trials()
-    busy = [
-        run.take(CompareProgress(trial, number, len(trials)))
-        for number, trial in enumerate(trials, start=1)
-    ]
-    if (others := [found for found in busy if found is not None]) and not run.did:
-        raise others[0]
+    all_of = [CompareProgress(trial, i, len(trials)) for i, trial in enumerate(trials, start=1)]
+    found = _here(run, all_of, tell) if place is None else _on(place, run, all_of, tell)
+    busy = [one for one in found if isinstance(one, BusyError)]
+    if busy and not any(isinstance(one, Done | Failed) for one in found):
+        raise busy[0]
     return run.report()
+
+
+def _here(run: "_Run", trainings: list[CompareProgress], tell: Tell) -> list[Taken]:
+    return [run.take(at, tell) for at in trainings]
+
+
+def _on(place: Place, run: "_Run", trainings: list[CompareProgress], tell: Tell) -> list[Taken]:
+    """By workers: a training is told of when it ends, by whoever did it."""
+    left = [at for at in trainings if not TrialFiles(run.output, at.trial).finished()]
+    if not left:
+        return []
+    found: list[Taken] = []
+    with RayPool(_Training(run, Path.cwd()), place, _LOAD) as pool:
+        ended: Iterator[tuple[CompareProgress, Taken | None]] = as_finished(left, pool)
+        for at, taken in ended:
+            outcome = run.lost(at) if taken is None else taken
+            found.append(outcome)
+            if isinstance(outcome, Done | Failed):
+                tell(replace(at, outcome=outcome))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Training:
+    """What a worker does with a training: as if the command itself were started there."""
+
+    run: "_Run"
+    folder: Path
+    """Of the command: names of files may be relative to it."""
+
+    def __call__(self, at: CompareProgress) -> Taken:
+        if self.folder.is_dir():
+            os.chdir(self.folder)
+        if not (self.run.output / SETTINGS).exists():
+            raise InputError(
+                f"{self.run.output}: a worker on {os.uname().nodename} does not find it; it must "
+                "be on storage that all machines have under this name."
+            )
+        return self.run.take(at, lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,39 +160,47 @@ class _Run:
     """What every training has in common; the digests are of the files as they were read."""
     output: Path
     cache: Path
-    tell: Tell
-    did: list[Trial] = field(default_factory=list)
 
-    def take(self, at: CompareProgress) -> BusyError | None:
+    def take(self, at: CompareProgress, tell: Tell) -> Taken:
         """Do a training unless it is finished, or another process has it: that one is named."""
         files = TrialFiles(self.output, at.trial)
         if files.finished():
-            return None
+            return AlreadyDone()
         files.work.mkdir(parents=True, exist_ok=True)
         try:
             with Lock(files.work):
-                if not files.finished():  # it may just have been
-                    self.did.append(at.trial)
-                    self._do(files, at)
+                if files.finished():  # it may just have been
+                    return AlreadyDone()
+                return self._do(files, at, tell)
         except BusyError as error:
             return error
-        return None
 
-    def _do(self, files: TrialFiles, at: CompareProgress) -> None:
+    def _do(self, files: TrialFiles, at: CompareProgress, tell: Tell) -> Done | Failed:
         outcome: Done | Failed
         try:
-            outcome = self._train(files, at)
+            outcome = self._train(files, at, tell)
         except Exception as error:  # whatever it is, the other trainings go on
             line = " ".join(f"{type(error).__name__}: {error}".split())
             outcome = Failed(trial=at.trial, error=line, traceback=traceback.format_exc())
+        self._write(outcome, files)
+        tell(replace(at, outcome=outcome))
+        return outcome
+
+    def lost(self, at: CompareProgress) -> Failed:
+        """Note a training whose workers died, which cannot say so themselves."""
+        line = f"Lost with {MOST_TRIES} workers, one after another; they may need more memory."
+        outcome = Failed(trial=at.trial, error=line, traceback="")
+        self._write(outcome, TrialFiles(self.output, at.trial))
+        return outcome
+
+    def _write(self, outcome: Done | Failed, files: TrialFiles) -> None:
         files.result.parent.mkdir(exist_ok=True)
         write_outcome(outcome, files.result)
         # A comparison keeps figures, not models; a failed training is retried from the beginning.
         discard(files.run)
         self.report()
-        self.tell(replace(at, outcome=outcome))
 
-    def _train(self, files: TrialFiles, at: CompareProgress) -> Done:
+    def _train(self, files: TrialFiles, at: CompareProgress, tell: Tell) -> Done:
         examples = share(self.data["train"].examples, at.trial)
         counted = forget_peak()
         fitted = fit(
@@ -143,7 +210,7 @@ class _Run:
             files.run,
             cache=self.cache,
             resume=True,
-            report=lambda epoch: self.tell(replace(at, epoch=epoch)),
+            report=lambda epoch: tell(replace(at, epoch=epoch)),
         )
         score, encoder = fitted.model.evaluate(self.data["test"].examples), fitted.model.encoder
         return Done(
