@@ -20,6 +20,7 @@ from elmore.demo.ambiguous_words import (
 from elmore.errors import InputError
 from elmore.text.byte_reader import ByteReader
 from elmore.text.piece_reader import PieceReader
+from elmore.text.tokenize import words as tokenized
 from elmore.text.wordpiece import WordPiece, WordPieceConfig
 from elmore.uses.use import Use
 from tests.tiny_bert import MARKS
@@ -129,3 +130,9 @@ def test_a_model_is_asked_which_language_it_reads():
     )
     assert language_read_by(PieceReader(both, 512)) == "en"
     assert language_read_by(ByteReader(50)) == "en"
+
+
+def test_chinese_sentences_are_cut_into_words_as_jieba_cuts_raw_text():
+    """What is shown by the demo is what a user's own raw text gives."""
+    for use in read_uses("zh"):
+        assert list(use.words) == tokenized("".join(use.words))
