@@ -1,7 +1,7 @@
-"""The recipe of `small-zh`, the Chinese model that comes with the package: simplified Chinese, words
-found by jieba beforehand (runs/segment.py), each sentence read by itself. A word is read by a vector
-of its own, which starts from counts of the corpus, and by its characters. A character that is not
-among the 6,148 most frequent falls into a class.
+"""The recipe of `small-zh`, the Chinese model that comes with the package: simplified Chinese,
+words found by jieba beforehand (runs/segment.py), each sentence read by itself. A word is read by a
+vector of its own, which starts from counts of the corpus, and by its characters. A character that
+is not among the 6,148 most frequent falls into a class.
 
 Smaller than `small-en` (512 cells instead of 768, 128 dimensions instead of 192), so that a core
 reads nearly twice as many words per hour (docs/results.md, "What a word of training costs").
