@@ -83,6 +83,10 @@ class Figures(BaseModel):
     """The command that trains it again."""
     limits: list[str]
     """What not to expect of it."""
+    segmented: bool = False
+    """The words were found before the training: the model is for raw text all the same."""
+    sections: dict[str, str] = {}
+    """Further sections of the card, by heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,9 @@ def main() -> int:
 def ship(run: Path, target: Path, figures: Figures, licence: str, limit: int = LIMIT) -> None:
     """The folder of a shipped model, there whole and small enough or not at all."""
     checkpoint = halved(load(run, heads=True))
+    if figures.segmented and checkpoint.trained_on is not None:
+        raw = checkpoint.trained_on.model_copy(update={"tokenize": True})
+        checkpoint = replace(checkpoint, trained_on=raw)
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(target) as folder:
         without = _without_softmax(checkpoint)
@@ -175,6 +182,7 @@ def model_card(name: str, model: ModelSummary, folder: Path, figures: Figures) -
         _data(figures, run),
         _training(figures, run, log),
         _perplexities(figures.perplexities),
+        *(f"## {heading}\n\n{text}" for heading, text in figures.sections.items()),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in figures.limits),
         f"## License\n\n{figures.licence}; the text is in `{LICENCE}`.",
     ]

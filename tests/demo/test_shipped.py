@@ -1,4 +1,4 @@
-"""`small-en`, the model in the box: there, small, described, offline, and it tells senses apart."""
+"""The models in the box: there, small, described, offline, and they tell senses apart."""
 
 import json
 import socket
@@ -12,8 +12,8 @@ from elmore.cli.main import main
 from elmore.demo.demo import demo
 from elmore.embedder import Embedder
 
-FOLDER = Path(elmore.__file__).parent / "pretrained" / "small-en"
-LIMIT = 25_000_000
+PRETRAINED = Path(elmore.__file__).parent / "pretrained"
+LIMITS = {"small-en": 25_000_000, "small-zh": 21_000_000}
 
 
 @pytest.fixture
@@ -24,13 +24,15 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-def test_it_is_there_small_and_described():
-    assert "small-en" in shipped_names()
-    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= LIMIT
-    card = (FOLDER / "MODEL_CARD.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", LIMITS)
+def test_it_is_there_small_and_described(name: str):
+    folder = PRETRAINED / name
+    assert name in shipped_names()
+    assert sum(file.stat().st_size for file in folder.rglob("*")) <= LIMITS[name]
+    card = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
     for heading in ("## Model", "## Data", "## Training", "## Perplexity", "## Limits"):
         assert heading in card
-    assert "CC BY-SA" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert "CC BY-SA" in (folder / "LICENSE").read_text(encoding="utf-8")
 
 
 def test_its_contextual_layers_are_25_points_above_static_vectors():

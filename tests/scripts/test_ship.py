@@ -131,6 +131,16 @@ def test_the_card_says_what_the_run_and_the_figures_say(
     assert f"| {last['step']} | {int(last['words'] / 2):,} | {last['valid_average']:.1f} |" in card
 
 
+def test_words_found_beforehand_and_further_sections(script: ModuleType, run: Path, tmp_path: Path):
+    given = figures(script, segmented=True, sections={"Lens": "It has none."})
+    script.ship(run, tmp_path / "m", given, "")
+    trained = sources.load(tmp_path / "m").trained_on
+    assert trained is not None
+    assert trained.tokenize
+    assert not sources.load(run).trained_on.tokenize
+    assert "## Lens\n\nIt has none.\n\n## Limits" in (tmp_path / "m" / "MODEL_CARD.md").read_text()
+
+
 def test_a_long_curve_is_thinned_to_a_dozen_with_both_ends(script: ModuleType):
     log = [{"step": i, "words": 10 * i, "valid_average": 1000.0 - i} for i in range(500)]
     found = script.curve([*log, {"step": 500, "words": 5000, "loss": 1.0}])

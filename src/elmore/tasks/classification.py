@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.nn.rnn import BiRNN
 from elmore.tasks.encoded import Batches, Dims, Encoded, Places, nth_inputs
+from elmore.tasks.readers.labeled_texts import read_labeled_texts
 from elmore.tasks.readers.lines import read_plain_sentences
-from elmore.tasks.readers.trees import Phrase, read_trees
+from elmore.tasks.readers.trees import Phrase, is_trees, read_trees
 from elmore.tasks.scorers.accuracy import label_accuracy
 from elmore.tasks.task import Corpus, Head, Labels, Score, Words
 
@@ -33,7 +34,7 @@ class Labelled:
 
 
 class Classification(Frozen):
-    """Sentiment of sentences, from trees."""
+    """Sentiment of sentences, from trees or from texts with one label each."""
 
     share_inputs: ClassVar = False
 
@@ -47,7 +48,7 @@ class Classification(Frozen):
 
     def read(self, path: Path, *, training: bool = False) -> Corpus[Labelled]:
         examples = []
-        for tree in read_trees(path):
+        for tree in read_trees(path) if is_trees(path) else read_labeled_texts(path):
             *inner, root = tree.phrases
             phrases = tuple(inner) if training and self.phrases else ()
             examples.append(Labelled(tree.words, root.label, phrases))

@@ -35,6 +35,11 @@ class Tree:
     phrases: tuple[Phrase, ...]
 
 
+def is_trees(path: Path) -> bool:
+    """Whether the first line that is not blank opens a bracket; an empty file counts as trees."""
+    return next((line for _, line in placed_lines(path)), "(").lstrip().startswith("(")
+
+
 def read_trees(path: Path) -> Iterator[Tree]:
     """One per line; blank lines are skipped."""
     found = False
