@@ -1,9 +1,11 @@
 """Put a trained model into the package: `elmore pretrain`'s run folder becomes a shipped name.
 
-    python scripts/ship.py RUN NAME --figures figures.json --licence LICENCE-OF-THE-WEIGHTS.txt
+    python scripts/ship.py RUN NAME --figures figures.json --licence LICENCE-OF-THE-WEIGHTS.txt \\
+        [--lens MODEL-WITH-ITS-LENS]
 
 Weights are halved to float16; the softmax, which predicts words, comes along when everything stays
-under the limit: in float16, or else as int8 with a scale per row. A lens comes along too.
+under the limit: in float16, or else as int8 with a scale per row. A lens comes along too:
+its own, or that of a copy of it that `elmore lens --output` has made.
 MODEL_CARD.md is written from the run itself and from the measured figures; the shipped model is
 read back and compared with the run's on the demo's sentences.
 """
@@ -19,9 +21,10 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elmore.checkpoint.checkpoint import Checkpoint
+from elmore.checkpoint.lens import write_lens
 from elmore.checkpoint.native import write_native_files
 from elmore.checkpoint.sources import find_source, load
 from elmore.cli.doctor import ModelSummary, examine
@@ -83,6 +86,10 @@ class Figures(BaseModel):
     """The command that trains it again."""
     limits: list[str]
     """What not to expect of it."""
+    segmented: bool = False
+    """The words were found before the training: the model is for raw text all the same."""
+    sections: dict[str, str] = Field(default_factory=dict)
+    """Further sections of the card, by heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +107,37 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("--figures", type=Path, required=True)
     parser.add_argument("--licence", type=Path, required=True)
+    parser.add_argument("--lens", type=Path, help="what `elmore lens RUN --output` has written")
     parser.add_argument("--limit", type=int, default=LIMIT, help="bytes, %(default)s if not given")
     parser.add_argument("--output", type=Path, default=PACKAGE, help="the package's folder")
     given = parser.parse_args()
     try:
         figures = read_figures(given.figures)
         target = given.output / given.name
-        ship(given.run, target, figures, given.licence.read_text("utf-8"), given.limit)
+        licence = given.licence.read_text("utf-8")
+        ship(given.run, target, figures, licence, given.limit, lens=given.lens)
         report(given.run, target, figures.language)
     except (ElmoreError, OSError) as error:
         parser.exit(2, f"ship: {error}\n")
     return 0
 
 
-def ship(run: Path, target: Path, figures: Figures, licence: str, limit: int = LIMIT) -> None:
+def ship(
+    run: Path,
+    target: Path,
+    figures: Figures,
+    licence: str,
+    limit: int = LIMIT,
+    *,
+    lens: Path | None = None,
+) -> None:
     """The folder of a shipped model, there whole and small enough or not at all."""
     checkpoint = halved(load(run, heads=True))
+    if lens is not None:
+        checkpoint = replace(checkpoint, lens=load(lens).lens)
+    if figures.segmented and checkpoint.trained_on is not None:
+        raw = checkpoint.trained_on.model_copy(update={"tokenize": True})
+        checkpoint = replace(checkpoint, trained_on=raw)
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(target) as folder:
         without = _without_softmax(checkpoint)
@@ -123,6 +145,8 @@ def ship(run: Path, target: Path, figures: Figures, licence: str, limit: int = L
             shutil.rmtree(folder)
             folder.mkdir()
             write_native_files(version, folder, int8_heads=int8)
+            if version.lens is not None:
+                write_lens(version.lens, folder, half=True)
             (folder / LICENCE).write_text(licence, encoding="utf-8")
             card = model_card(target.name, examine(str(folder)), run, figures)
             (folder / CARD).write_text(card, encoding="utf-8")
@@ -175,6 +199,7 @@ def model_card(name: str, model: ModelSummary, folder: Path, figures: Figures) -
         _data(figures, run),
         _training(figures, run, log),
         _perplexities(figures.perplexities),
+        *(f"## {heading}\n\n{text}" for heading, text in figures.sections.items()),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in figures.limits),
         f"## License\n\n{figures.licence}; the text is in `{LICENCE}`.",
     ]
@@ -260,8 +285,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def report(run: Path, target: Path, language: Language) -> None:
-    for file in sorted(target.iterdir()):
-        print(f"{file.stat().st_size:>12,}  {file.name}")
+    for file in sorted(path for path in target.rglob("*") if path.is_file()):
+        print(f"{file.stat().st_size:>12,}  {file.relative_to(target)}")
     print(f"{size(target):>12,}  {target}")
     apart = difference(find_source(run).path, target, language)
     print(f"vectors differ from the run's by {apart:.1e} of their length at most")

@@ -19,7 +19,9 @@ from elmore.demo.ambiguous_words import (
 )
 from elmore.errors import InputError
 from elmore.text.byte_reader import ByteReader
+from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.piece_reader import PieceReader
+from elmore.text.tokenize import words as tokenized
 from elmore.text.wordpiece import WordPiece, WordPieceConfig
 from elmore.uses.use import Use
 from tests.tiny_bert import MARKS
@@ -129,3 +131,21 @@ def test_a_model_is_asked_which_language_it_reads():
     )
     assert language_read_by(PieceReader(both, 512)) == "en"
     assert language_read_by(ByteReader(50)) == "en"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_model_that_lists_words_reads_the_language_of_its_words(language: Language):
+    """Whatever letters it knows: a Chinese model's list of characters has the Latin ones too."""
+    letters = {
+        c for uses in map(read_uses, LANGUAGES) for use in uses for w in use.words for c in w
+    }
+    words = [*WORD_MARKS, *{word for use in read_uses(language) for word in use.words[::2]}]
+    items = [*CHARACTER_MARKS, *sorted(letters)]
+    rows = ({item: row for row, item in enumerate(listed)} for listed in (items, words))
+    assert language_read_by(DictionaryReader(*rows, 20)) == language
+
+
+def test_chinese_sentences_are_cut_into_words_as_jieba_cuts_raw_text():
+    """What is shown by the demo is what a user's own raw text gives."""
+    for use in read_uses("zh"):
+        assert list(use.words) == tokenized("".join(use.words))

@@ -1,4 +1,4 @@
-"""`small-en`, the model in the box: there, small, described, offline, and it tells senses apart."""
+"""The models in the box: there, small, described, offline, and they tell senses apart."""
 
 import json
 import socket
@@ -12,8 +12,8 @@ from elmore.cli.main import main
 from elmore.demo.demo import demo
 from elmore.embedder import Embedder
 
-FOLDER = Path(elmore.__file__).parent / "pretrained" / "small-en"
-LIMIT = 25_000_000
+PRETRAINED = Path(elmore.__file__).parent / "pretrained"
+LIMITS = {"small-en": 25_000_000, "small-zh": 21_000_000}
 
 
 @pytest.fixture
@@ -24,13 +24,15 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-def test_it_is_there_small_and_described():
-    assert "small-en" in shipped_names()
-    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= LIMIT
-    card = (FOLDER / "MODEL_CARD.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", LIMITS)
+def test_it_is_there_small_and_described(name: str):
+    folder = PRETRAINED / name
+    assert name in shipped_names()
+    assert sum(file.stat().st_size for file in folder.rglob("*")) <= LIMITS[name]
+    card = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
     for heading in ("## Model", "## Data", "## Training", "## Perplexity", "## Limits"):
         assert heading in card
-    assert "CC BY-SA" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert "CC BY-SA" in (folder / "LICENSE").read_text(encoding="utf-8")
 
 
 def test_its_contextual_layers_are_25_points_above_static_vectors():
@@ -40,11 +42,38 @@ def test_its_contextual_layers_are_25_points_above_static_vectors():
     assert found.meaning >= found.layers[-1] + 0.03  # measured: 76.3 and 71.1
 
 
+def test_small_zh_tells_senses_apart_better_than_chance_and_than_its_bag_of_words():
+    found = demo(Embedder.load("small-zh"), "zh", "苹果").total
+    assert found.meaning is not None
+    assert found.meaning >= found.static + 0.25
+    assert found.meaning >= found.sentence + 0.05
+
+
+@pytest.mark.usefixtures("no_network")
+def test_small_zh_is_shown_chinese_and_predicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["demo", "--model", "small-zh"]) == 0
+    said = capsys.readouterr().out
+    assert "21 ambiguous words" in said
+    assert "elmore demo --word 苹果 --plot 苹果.html\n" in said
+    text = tmp_path / "text.txt"
+    text.write_text("他在大学学习数学。\n" * 3, encoding="utf-8")
+    assert main(["evaluate", "small-zh", str(text), "--quiet"]) == 0
+    assert main(["substitutes", "small-zh", "他在大学学习数学。", "--word", "数学"]) == 0
+
+
+def test_characters_it_does_not_know_fall_into_classes():
+    elmo = Embedder.load("small-zh")
+    vectors = [e.layers[0, 0] for e in elmo.embed([["🎉🎊"], ["ლა"], ["ъы"]])]
+    assert abs(vectors[0] - vectors[1]).max() > 1e-3
+    assert abs(vectors[1] - vectors[2]).max() > 1e-3
+
+
 @pytest.mark.usefixtures("no_network")
 def test_the_demo_runs_offline_and_says_what_to_type_next(capsys: pytest.CaptureFixture[str]):
     assert main(["demo"]) == 0
     printed = capsys.readouterr().out
     assert "55 ambiguous words" in printed
+    assert "21 ambiguous words" in printed
     assert "elmore " in printed.splitlines()[-1]
 
 

@@ -26,9 +26,10 @@ from elmore.tasks.fit import fit
 from elmore.tasks.model import TaskModel
 from elmore.tasks.readers.columns import read_columns, read_conllu
 from elmore.tasks.readers.pairs import read_pairs
-from elmore.tasks.readers.senses import read_raganato, read_semcor, read_wic
+from elmore.tasks.readers.senses import read_raganato, read_semcor
 from elmore.tasks.readers.squad import read_squad
 from elmore.tasks.readers.trees import read_trees
+from elmore.tasks.readers.use_pairs import read_wic
 from elmore.tasks.saved import read_record, read_saved
 from elmore.train.run_folder import RunFolder
 from tests.before.answers import copied

@@ -19,7 +19,8 @@ from elmore.pretrain.config import PretrainConfig
 from elmore.pretrain.objectives.bilm_start import dictionary_of
 from elmore.pretrain.recipes import find_recipe
 from elmore.pretrain.run import pretrain
-from elmore.text.dictionary_reader import read_dictionary
+from elmore.text.character_classes import character_classes
+from elmore.text.dictionary_reader import CHARACTER_MARKS, DictionaryReader, read_dictionary
 from elmore.text.vocabulary import MARKS, Vocabulary
 from tests.pretrain import tiny_runs
 from tests.pretrain.tiny_runs import corpus, logged, weights
@@ -79,6 +80,25 @@ def test_a_dictionary_has_the_first_words_and_the_most_frequent_characters():
     assert found.spell(["<S>", "xyz", "abc"])[:, 0].tolist() == [1, 0, 4]
     spelling = config.model_copy(update={"n_words": 0, "word_dim": 0})
     assert dictionary_of(vocabulary, spelling).words is None
+
+
+def test_with_classes_the_characters_are_the_corpus_s_own(tmp_path: Path):
+    """Also those of words outside the vocabulary; a resumed run has the same table."""
+    text = tmp_path / "text.txt"
+    text.write_text("一 二 一 二 三四\n" * 30, encoding="utf-8")
+    room = len(CHARACTER_MARKS) + len(character_classes())
+    config = recipe(
+        "model.words.classes=true", f"model.words.characters.n_characters={room + 3}",
+        "vocabulary.max_size=5", "loop.steps=1",
+    )  # fmt: skip
+    pretrain([text], tmp_path / "run", config)
+    pretrain([text], tmp_path / "run", override(config, ["loop.steps=2"]), resume=True)
+    reader = load(tmp_path / "run").reader
+    assert isinstance(reader, DictionaryReader)
+    assert reader.words is not None
+    assert "三四" not in reader.words
+    assert list(reader.characters)[room:] == ["一", "三", "二"]
+    assert set(character_classes()) <= set(reader.characters)
 
 
 def test_marks_beyond_the_table_are_refused():

@@ -18,9 +18,9 @@ def test_every_block_runs(
     reader: Path,  # noqa: F811
     capsys: pytest.CaptureFixture[str],
 ):
-    text = reader / "examples" / "harbour.txt"
+    text = reader / "examples" / "harbor.txt"
     (reader / "corpus").mkdir()
-    (reader / "corpus" / "harbour.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
+    (reader / "corpus" / "harbor.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
     for name in ("held-out.txt", "test.txt"):
         shutil.copy(text, reader / name)
     printed = {}

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from elmore.checkpoint import sources
 from elmore.checkpoint.bilm import bilm_checkpoint
 from elmore.embedder import Embedder
 from elmore.errors import FormatError, InputError
+from elmore.models.lens import Lens
 from elmore.pretrain.run import pretrain
 from elmore.published import catalog
 from tests.pretrain.tiny_runs import corpus, sentences
@@ -129,6 +131,28 @@ def test_the_card_says_what_the_run_and_the_figures_say(
     assert f"{log[-1]['step']:,} steps, {log[-1]['words'] / 2:,.0f} words seen" in card
     last = [line for line in log if "valid_average" in line][-1]
     assert f"| {last['step']} | {int(last['words'] / 2):,} | {last['valid_average']:.1f} |" in card
+
+
+def test_words_found_beforehand_and_further_sections(script: ModuleType, run: Path, tmp_path: Path):
+    given = figures(script, segmented=True, sections={"Lens": "It has none."})
+    script.ship(run, tmp_path / "m", given, "")
+    trained = sources.load(tmp_path / "m").trained_on
+    assert trained is not None
+    assert trained.tokenize
+    assert not sources.load(run).trained_on.tokenize
+    assert "## Lens\n\nIt has none.\n\n## Limits" in (tmp_path / "m" / "MODEL_CARD.md").read_text()
+
+
+def test_the_lens_of_a_copy_comes_along_in_float16(script: ModuleType, run: Path, tmp_path: Path):
+    checkpoint = sources.load(run)
+    dim = checkpoint.model.dim
+    lens = Lens((1,), np.full((dim, dim), 0.1, np.float32), np.zeros(dim, np.float32), "a toy")
+    sources.save(replace(checkpoint, lens=lens), tmp_path / "copy")
+    script.ship(run, tmp_path / "m", figures(script), "", lens=tmp_path / "copy")
+    found = sources.load(tmp_path / "m").lens
+    assert found is not None
+    assert (found.layers, found.about) == ((1,), "a toy")
+    np.testing.assert_array_equal(found.weight, np.float32(np.float16(0.1)))
 
 
 def test_a_long_curve_is_thinned_to_a_dozen_with_both_ends(script: ModuleType):

@@ -19,7 +19,7 @@ def test_every_block_runs(
 ):
     monkeypatch.setattr(catalog, "files", lambda _: reader)
     shutil.copytree(tiny_model, reader / "pretrained" / "small-en")
-    shutil.copy(reader / "examples" / "harbour.txt", "wiki.train.txt")
+    shutil.copy(reader / "examples" / "harbor.txt", "wiki.train.txt")
     for language, block in blocks("docs/explorer.md"):
         if language == "python":
             shutil.rmtree("wiki.index")

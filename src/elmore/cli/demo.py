@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 SHIPPED: "dict[Language, str]" = {"en": "small-en", "zh": "small-zh"}
 _NAMES: "dict[Language, str]" = {"en": "English", "zh": "Chinese"}
+_NEXT: "dict[Language, tuple[str, str, str]]" = {  # a word, words between spaces, raw text
+    "en": ("spring", "We sat on the river bank .", "My bank account."),
+    "zh": ("苹果", "这种 苹果 又 甜 又 脆 。", "他在苹果当工程师。"),
+}
 _ENDINGS = (".html", ".png")
 _ABOUT_MEANING = "meaning: the model's lens,\na linear map learned without labels (docs/lens.md)."
 
@@ -66,7 +70,8 @@ def demo(
         escaped = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
         print(json.dumps({"demos": figures, "skipped": skipped}, ensure_ascii=escaped, indent=2))
     else:
-        _print_end(console, skipped, plan, plot)
+        first = figures[0]
+        _print_end(console, skipped, (first["language"], first["model"]), plot)
 
 
 def check_plot(plot: Path | None) -> None:
@@ -199,10 +204,13 @@ def _percents(shares: "Accuracy", digits: int) -> list[str]:
 
 
 def _print_end(
-    console: "Console", skipped: "list[Language]", plan: "dict[Language, str]", plot: Path | None
+    console: "Console",
+    skipped: "list[Language]",
+    shown: "tuple[Language, str]",
+    plot: Path | None,
 ) -> None:
-    language, source = next(iter(plan.items()))
-    word = {"en": "spring", "zh": "苹果"}[language]
+    language, source = shown
+    word, words, text = _NEXT[language]
     for other in skipped:
         console.print(
             f"{_NAMES[other]} is skipped: there is no {SHIPPED[other]} here. With a model of "
@@ -214,8 +222,8 @@ def _print_end(
     console.print(
         "Next:\n"
         f"  elmore demo --word {word} --plot {word}.html{given}\n"
-        f"  echo 'We sat on the river bank .' | elmore embed - - --model {source} --layers top\n"
+        f"  echo '{words}' | elmore embed - - --model {source} --layers top\n"
         f"  python -c \"from elmore import Embedder; print(Embedder.load('{source}')"
-        ".embed(['My bank account.'])[0].layers.shape)\"",
+        f".embed(['{text}'])[0].layers.shape)\"",
         markup=False,
     )

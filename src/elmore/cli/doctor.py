@@ -244,6 +244,7 @@ def _mix(mix: "LearnedMix") -> str:
 
 
 def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
+    from elmore.text.character_classes import character_classes
     from elmore.text.dictionary_reader import CHARACTER_MARKS
 
     match words.kind:
@@ -251,7 +252,8 @@ def _input(words: "CharCNNConfig | WordTableConfig | WordCharConfig") -> str:
             return f"words, a table of {words.n_words:,}"
         case "dictionary":
             table = f"words, a table of {words.n_words:,}, and " if words.n_words else ""
-            known = words.characters.n_characters - len(CHARACTER_MARKS)
+            classes = character_classes() if words.classes else []
+            known = words.characters.n_characters - len(CHARACTER_MARKS) - len(classes)
             return f"{table}{_input(words.characters)}, {known:,} characters known"
         case "characters":
             filters = " ".join(f"{width}x{count}" for width, count in words.filters)

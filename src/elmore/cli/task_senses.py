@@ -56,9 +56,10 @@ def wsd(
 def wic(
     encoder: Encoder,
     train: Annotated[
-        list[str], typer.Option(help="Pairs that choose the threshold, .data.txt; globs too.")
+        list[str],
+        typer.Option(help="Pairs for the threshold, .data.txt or .jsonl; globs too."),
     ],
-    test: Annotated[Path, typer.Option(help="Pairs to test on, .data.txt.")],
+    test: Annotated[Path, typer.Option(help="Pairs to test on, .data.txt or .jsonl.")],
     cache: Cache = None,
     output: Json = None,
     quiet: Quiet = False,

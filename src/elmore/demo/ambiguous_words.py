@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Literal, get_args
 
 from elmore.errors import InputError
+from elmore.text.dictionary_reader import DictionaryReader
 from elmore.text.reader import Reader
 from elmore.text.unreadable import find_unreadable
 from elmore.uses.use import Use
@@ -28,16 +29,27 @@ def read_uses(language: Language) -> list[Use]:
 
 
 def language_read_by(reader: Reader) -> Language:
-    """The language that a model reads best: of which it knows the letters, and in the fewest
-    positions per word; English, if it reads both alike."""
+    """The language that a model reads best: of which it knows the letters, and the most words if it
+    lists words, and in the fewest positions per word; English, if it reads both alike."""
 
-    def trouble(language: Language) -> tuple[bool, float]:
+    def trouble(language: Language) -> tuple[bool, float, float]:
         sentences = [list(use.words) for use in read_uses(language)[::_EVERY]]
         n_words = sum(map(len, sentences))
         unread = find_unreadable(reader, sentences) is not None
-        return unread, round(sum(map(reader.length, sentences)) / n_words, 1)
+        length = sum(map(reader.length, sentences)) / n_words
+        return unread, _unlisted(reader, sentences), round(length, 1)
 
     return min(LANGUAGES, key=trouble)
+
+
+def _unlisted(reader: Reader, sentences: list[list[str]]) -> float:
+    """The share of words without a vector of their own; 0 for a model that has no such vectors."""
+    match reader:
+        case DictionaryReader(words=dict(listed)):
+            words = [word for sentence in sentences for word in sentence]
+            return sum(word not in listed for word in words) / len(words)
+        case _:
+            return 0.0
 
 
 def language_of(word: str) -> Language:

@@ -47,6 +47,9 @@ class WordCharConfig(Frozen):
     n_words: int = Field(default=0, ge=0)
     word_dim: int = Field(default=0, ge=0)
     dim: int = Field(default=512, ge=1)
+    classes: bool = False
+    """Of a new model: its characters are the corpus's most frequent, not the vocabulary's, and each
+    other one falls into a class (text/character_classes.py)."""
 
     @model_validator(mode="after")
     def _fits(self) -> "WordCharConfig":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from elmore.embedder import LayerSource, lens_of
 from elmore.errors import InputError
 from elmore.models.lens import Lens
-from elmore.tasks.readers.senses import read_wic
+from elmore.tasks.readers.use_pairs import read_wic
 from elmore.uses.geometry import unit
 from elmore.uses.use_vectors import Half, SentenceWatch, unwatched, use_vectors, view, views
 
@@ -76,7 +76,7 @@ def wic(
     watch: SentenceWatch = unwatched,
 ) -> WicReport:
     """Thresholds from all pairs of `train`, the development ones among them; files are `.data.txt`
-    with their answers beside them."""
+    with their answers beside them, or `.jsonl`."""
     seen = [pair for path in train for pair in read_wic(path)]
     asked = list(read_wic(test))
     if not seen or not asked:

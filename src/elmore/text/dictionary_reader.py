@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import FormatError
+from elmore.text.character_classes import character_class
 from elmore.text.reader import SENTENCE_BEGIN, SENTENCE_END, Speller
 from elmore.text.vocabulary import text_lines
 
@@ -22,7 +23,8 @@ WORD_MARKS = ("<bos>", "<eos>", "<oov>")
 
 
 class DictionaryReader(Speller):
-    """Reads words as rows of [word id,] character ids; what is not listed is `<oov>`."""
+    """Reads words as rows of [word id,] character ids. An unlisted word is `<oov>`; an unlisted
+    character is its class, if the dictionary has classes, else `<oov>`."""
 
     def __init__(
         self, characters: Mapping[str, int], words: Mapping[str, int] | None, max_characters: int
@@ -64,9 +66,14 @@ class DictionaryReader(Speller):
     def _ids(self, word: str) -> list[int]:
         """The original opens a word with `<eow>` and closes it with `<bow>`; models rely on it."""
         letters = [word] if word in _MARKS.values() else word
-        unknown = self.characters["<oov>"]
-        ids = [self.characters.get(letter, unknown) for letter in letters]
+        ids = [self._id(letter) for letter in letters]
         return [self.characters["<eow>"], *ids, self.characters["<bow>"]]
+
+    def _id(self, letter: str) -> int:
+        known = self.characters.get(letter)
+        if known is not None:
+            return known
+        return self.characters.get(character_class(letter), self.characters["<oov>"])
 
 
 def read_dictionary(path: Path, n_rows: int) -> dict[str, int]:

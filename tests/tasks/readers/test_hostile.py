@@ -16,8 +16,9 @@ from elmore.tasks.readers.coref import read_clusters, read_documents
 from elmore.tasks.readers.gap import read_gap
 from elmore.tasks.readers.pairs import read_pairs
 from elmore.tasks.readers.role_lines import read_role_lines
-from elmore.tasks.readers.senses import read_raganato, read_semcor, read_wic
+from elmore.tasks.readers.senses import read_raganato, read_semcor
 from elmore.tasks.readers.squad import read_squad
+from elmore.tasks.readers.use_pairs import read_wic
 
 BODY = "<corpus><sentence><wf>&j;</wf></sentence></corpus>"
 LAUGHS = '<!ENTITY a "aaaaaaaaaa">' + "".join(

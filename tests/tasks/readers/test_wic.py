@@ -1,11 +1,12 @@
 """WiC pairs: both uses and the answer, complaints with file and line."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.readers.senses import UsePair, read_wic
+from elmore.tasks.readers.use_pairs import UsePair, read_wic
 from elmore.uses.use import Use
 from tests.shared import SHARED, needs
 
@@ -67,3 +68,44 @@ def test_the_published_pairs_are_balanced(part: str, published: int):
     pairs = list(read_wic(SHARED / "data" / "tasks" / "wic" / f"{part}.data.txt.xz"))
     assert len(pairs) == published
     assert sum(pair.same for pair in pairs) * 2 == published
+
+
+ROW = {
+    "id": "dev.zh-zh.0", "lemma": "程序", "pos": "NOUN", "tag": "F", "start1": "2", "end1": "4",
+    "sentence1": "电脑程序很长。", "sentence2": "审判程序很慢。", "start2": "2", "end2": "4",
+}  # fmt: skip
+
+
+def write_json(folder: Path, **changes: str | None) -> Path:
+    path = folder / "toy.zh-zh.jsonl"
+    row = {name: value for name, value in {**ROW, **changes}.items() if value is not None}
+    path.write_text(f"{json.dumps(row, ensure_ascii=False)}\n", encoding="utf-8")
+    return path
+
+
+def test_raw_sentences_with_places_in_characters(tmp_path: Path):
+    (pair,) = read_wic(write_json(tmp_path))
+    assert (pair.word, pair.same) == ("程序", False)
+    assert pair.first == Use(("电脑", "程序", "很长", "。"), 1)
+    assert pair.second == Use(("审判", "程序", "很", "慢", "。"), 1)
+
+
+def test_a_word_that_a_tokenizer_would_join_stays_by_itself(tmp_path: Path):
+    (pair,) = read_wic(write_json(tmp_path, sentence1="公安机关来了。", lemma="机关"))
+    assert pair.first.words[:2] == ("公安", "机关")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tag": "yes"}, "line 1: the tag is 'yes'; expected T or F"),
+        ({"tag": None}, "line 1: expected a JSON object with the texts lemma, pos"),
+        ({"start1": "40", "end1": "42"}, "places '40' to '42' of sentence1 hold no word"),
+        ({"start2": "-1"}, "places '-1' to '4' of sentence2 hold no word"),
+    ],
+)
+def test_what_is_wrong_with_json_is_named(
+    tmp_path: Path, changes: dict[str, str | None], message: str
+):
+    with pytest.raises(InputError, match=message):
+        list(read_wic(write_json(tmp_path, **changes)))

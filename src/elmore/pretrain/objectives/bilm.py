@@ -37,6 +37,7 @@ from elmore.pretrain.objectives.bilm_start import (
     kept_softmax,
     start_bilm,
     trained_config,
+    write_letters,
 )
 from elmore.pretrain.sentences import Counts, Position, SentenceStream, Words, read_sentences
 from elmore.pretrain.static_start import START, write_static_start
@@ -56,9 +57,10 @@ def prepare(
     folder = asked.output
     source = None if asked.source is None else load(asked.source, heads=True)
     words = choose_vocabulary(asked, counts, source)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_letters(asked, counts)
     config = trained_config(asked, words, source)
     notes = _notes(asked, config, counts, words, source, steps)
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / START).unlink(missing_ok=True)  # of a run that ended before its first checkpoint
     write_text(folder / VOCABULARY, "".join(words.lines()))
     if config.softmax_start == "static" and not write_static_start(folder, files, config, words):

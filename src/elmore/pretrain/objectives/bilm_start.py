@@ -11,6 +11,7 @@ from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.native import read_native
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, FormatError, InputError
+from elmore.files.atomic import write_text
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import (
@@ -26,11 +27,12 @@ from elmore.nn.word_char import WordCharConfig, WordTableConfig
 from elmore.pretrain.config import Asked, PretrainConfig, Run, bilm_config
 from elmore.pretrain.sentences import Counts
 from elmore.pretrain.static_start import start_from_counts
+from elmore.text.character_classes import character_classes
 from elmore.text.dictionary_reader import CHARACTER_MARKS, WORD_MARKS, DictionaryReader
 from elmore.text.reader import Speller
-from elmore.text.vocabulary import MARKS, Vocabulary, WordReader
+from elmore.text.vocabulary import MARKS, Vocabulary, WordReader, text_lines
 
-VOCABULARY = "vocab.txt"
+VOCABULARY, LETTERS = "vocab.txt", "letters.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ def trained_config(
     recipe's model with tables as long as the lists of what they have rows for."""
     config = bilm_config(asked)
     if source is None:
-        return config.model_copy(update={"model": _sized(config.model, vocabulary)})
+        model = _sized(config.model, vocabulary, asked.output)
+        return config.model_copy(update={"model": model})
     known = bilm_of(source).config if isinstance(source, Checkpoint) else source
     if not known.has_state and config.batches.kind == "rows":
         raise ConfigError(
@@ -117,7 +120,7 @@ def start_bilm(run: Run, folder: Path, vocabulary: Vocabulary, newest: Path | No
         kept = {} if kept_softmax(found) is None else found.heads
         checkpoint = replace(found, model=model, heads=kept)
     else:
-        checkpoint = _new(config.model, vocabulary)
+        checkpoint = _new(config.model, vocabulary, folder)
     bilm, head = bilm_of(checkpoint), softmax_of(checkpoint)
     softmax = _softmax(config.softmax, head, len(vocabulary), bilm.config.context.dim)
     if newest is None and run.source is None and config.softmax_start == "static":
@@ -153,7 +156,7 @@ def _newest(folder: Path, vocabulary: Vocabulary) -> Checkpoint:
     return found
 
 
-def _sized(config: BiLMConfig, vocabulary: Vocabulary) -> BiLMConfig:
+def _sized(config: BiLMConfig, vocabulary: Vocabulary, folder: Path) -> BiLMConfig:
     match config.words:
         case WordTableConfig(n_words=n_words) if n_words != len(vocabulary):
             raise ConfigError(
@@ -161,23 +164,45 @@ def _sized(config: BiLMConfig, vocabulary: Vocabulary) -> BiLMConfig:
                 "words; they must be equal."
             )
         case WordCharConfig() as words:
-            n_characters = len(dictionary_of(vocabulary, words).characters)
+            letters = read_letters(folder, words)
+            n_characters = len(dictionary_of(vocabulary, words, letters).characters)
             characters = words.characters.model_copy(update={"n_characters": n_characters})
             sizes = {"characters": characters, "n_words": min(words.n_words, len(vocabulary))}
             return config.model_copy(update={"words": words.model_copy(update=sizes)})
     return config
 
 
-def _new(config: BiLMConfig, vocabulary: Vocabulary) -> Checkpoint:
+def _new(config: BiLMConfig, vocabulary: Vocabulary, folder: Path) -> Checkpoint:
     """Random weights."""
     words = config.words
-    dictionary = dictionary_of(vocabulary, words) if isinstance(words, WordCharConfig) else None
+    dictionary = None
+    if isinstance(words, WordCharConfig):
+        dictionary = dictionary_of(vocabulary, words, read_letters(folder, words))
     return bilm_checkpoint(BiLM(config), vocabulary=vocabulary, dictionary=dictionary)
 
 
-def dictionary_of(vocabulary: Vocabulary, config: WordCharConfig) -> DictionaryReader:
-    """The first words of the vocabulary in its own rows, and its most frequent characters; the
-    config says how many at most."""
+def write_letters(asked: Asked, counts: Counts) -> None:
+    """The characters of the corpus, most frequent first, for a model that has classes of others."""
+    words = bilm_config(asked).model.words
+    if not (isinstance(words, WordCharConfig) and words.classes):
+        return
+    letters: Counter[str] = Counter()
+    for word, n in counts.words.items():
+        letters.update(dict.fromkeys(word, n))
+    ordered = sorted(letters, key=lambda letter: (-letters[letter], letter))
+    write_text(asked.output / LETTERS, "".join(f"{letter}\n" for letter in ordered))
+
+
+def read_letters(folder: Path, config: WordCharConfig) -> list[str] | None:
+    """What `write_letters` wrote, for a model whose characters are the corpus's."""
+    return list(text_lines(folder / LETTERS)) if config.classes else None
+
+
+def dictionary_of(
+    vocabulary: Vocabulary, config: WordCharConfig, letters: list[str] | None = None
+) -> DictionaryReader:
+    """The first words of the vocabulary in its own rows, and the first `letters`, or the most
+    frequent characters of the vocabulary; the config says how many at most."""
     marks = (vocabulary.begin, vocabulary.end, vocabulary.unknown)
     words = dict(zip(WORD_MARKS, marks, strict=True))
     if config.n_words and max(marks) >= config.n_words:
@@ -188,9 +213,11 @@ def dictionary_of(vocabulary: Vocabulary, config: WordCharConfig) -> DictionaryR
     for row, word in enumerate(vocabulary.words):
         if word not in MARKS and word.split() == [word]:
             words.setdefault(word, row)
-    letters = Counter(letter for word in words for letter in word)
-    room = max(0, config.characters.n_characters - len(CHARACTER_MARKS))
-    kept = sorted(letter for letter, _ in letters.most_common(room))
-    characters = {item: row for row, item in enumerate([*CHARACTER_MARKS, *kept])}
+    special = [*CHARACTER_MARKS, *(character_classes() if config.classes else [])]
+    if letters is None:
+        found = Counter(letter for word in words for letter in word)
+        letters = [letter for letter, _ in found.most_common()]
+    room = max(0, config.characters.n_characters - len(special))
+    characters = {item: row for row, item in enumerate([*special, *sorted(letters[:room])])}
     listed = {word: row for word, row in words.items() if row < config.n_words}
     return DictionaryReader(characters, listed or None, config.max_characters)

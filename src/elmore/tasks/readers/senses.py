@@ -1,14 +1,12 @@
-"""Words and their senses, from three layouts. The unified WSD evaluation (Raganato): `X.data.xml`
-has the words, `X.gold.key.txt` beside it the senses. SemCor as JSON lines, one sentence per line:
-{"tokens": [[form, lemma, pos, sense key, synset], …]}. Word-in-Context: a word in two sentences per
-line of `X.data.txt`, and T or F in `X.gold.txt`: does it mean the same?
+"""Words and their senses, from two layouts. The unified WSD evaluation (Raganato): `X.data.xml` has
+the words, `X.gold.key.txt` beside it the senses. SemCor as JSON lines, one sentence per line:
+{"tokens": [[form, lemma, pos, sense key, synset], …]}.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -16,10 +14,8 @@ from xml.parsers import expat
 from elmore.errors import InputError
 from elmore.files.text_file import COMPRESSED
 from elmore.tasks.readers.lines import parse_json, placed_lines, task_lines
-from elmore.uses.use import Use
 
 DATA, GOLD = ".data.xml", ".gold.key.txt"
-WIC_DATA, WIC_GOLD = ".data.txt", ".gold.txt"
 POS = ("NOUN", "VERB", "ADJ", "ADV")
 
 _POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}  # 5: a satellite of a 3
@@ -50,7 +46,7 @@ class SenseSentence:
 
 def read_raganato(path: str | Path) -> Iterator[SenseSentence]:
     """The sentences of a `.data.xml` file, with the senses of the key file beside it."""
-    reading = _Reading(path, read_senses(_gold_beside(path, DATA, GOLD)))
+    reading = _Reading(path, read_senses(gold_beside(path, DATA, GOLD)))
     for line in task_lines(path):
         yield from reading.feed(f"{line}\n")
     yield from reading.feed("", final=True)
@@ -211,62 +207,7 @@ def _semcor_use(start: int, stop: int, lemma: str, key: str, where: str) -> Sens
     return SenseUse(start, stop, (lemma.lower(), pos.pop()), keys)
 
 
-# Word-in-Context ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class UsePair:
-    """Two uses of a word."""
-
-    word: str
-    pos: str
-    first: Use
-    second: Use
-    same: bool
-    """Whether both are of one sense."""
-
-
-def read_wic(path: str | Path) -> Iterator[UsePair]:
-    """The pairs of a `.data.txt` file, with the answers of the file beside it."""
-    gold = _gold_beside(path, WIC_DATA, WIC_GOLD)
-    both = zip_longest(task_lines(path), task_lines(gold))
-    for number, (line, label) in enumerate(both, start=1):
-        if line is None or label is None:
-            longer, shorter = (gold, path) if line is None else (path, gold)
-            raise InputError(
-                f"{longer}, line {number}: {shorter} ends before it; expected as many lines."
-            )
-        if label not in ("T", "F"):
-            raise InputError(f"{gold}, line {number}: found {label!r}; expected T or F.")
-        yield _pair(line, label == "T", f"{path}, line {number}")
-
-
-def _pair(line: str, same: bool, where: str) -> UsePair:
-    columns = line.split("\t")
-    if len(columns) != 5:
-        raise InputError(
-            f"{where}: {len(columns)} columns between tabs; expected 5 "
-            "(word, part of speech, places, two sentences)."
-        )
-    word, pos, places, *texts = columns
-    if not (found := re.fullmatch(r"(\d{1,9})-(\d{1,9})", places)):
-        raise InputError(f"{where}: the places are {places!r}; expected two numbers like 2-6.")
-    first, second = (
-        _use(text, int(at), where) for text, at in zip(texts, found.groups(), strict=True)
-    )
-    return UsePair(word, pos, first, second, same)
-
-
-def _use(text: str, place: int, where: str) -> Use:
-    words = tuple(text.split())
-    if place >= len(words):
-        raise InputError(
-            f"{where}: word {place} is asked for, counted from 0, in a sentence of {len(words)}."
-        )
-    return Use(words, place)
-
-
-def _gold_beside(path: str | Path, data: str, gold: str) -> Path:
+def gold_beside(path: str | Path, data: str, gold: str) -> Path:
     """The answers `X{gold}` for the data `X{data}`; either file may be compressed."""
     folder = Path(path).parent
     name, ending, _ = Path(path).name.partition(data)
