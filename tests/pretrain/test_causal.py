@@ -2,6 +2,7 @@
 the same bits; its perplexity is what its own probabilities say.
 """
 
+import json
 import math
 from pathlib import Path
 
@@ -30,6 +31,10 @@ pytest.importorskip("tokenizers")
 SMALL = {
     "causal-laptop": ["model.context.dim=16", "model.context.cell_dim=16"],
     "causal-transformer": [
+        "model.context.dim=16", "model.context.ff_dim=32", "model.context.n_layers=2",
+        "model.context.dropout=0.1", "model.context.max_positions=16",
+    ],
+    "gpt-laptop": [
         "model.context.dim=16", "model.context.ff_dim=32", "model.context.n_layers=2",
         "model.context.dropout=0.1", "model.context.max_positions=16",
     ],
@@ -150,3 +155,13 @@ def test_another_model_and_another_vocabulary(run: Path, text: Path, tmp_path: P
     long = config("batches.longest=16", recipe="causal-transformer")
     with pytest.raises(ConfigError, match="positions"):
         pretrain([text], tmp_path / "long", long)
+
+
+def test_a_gpt_of_our_own_is_written_as_a_folder_of_hugging_face(text: Path, tmp_path: Path):
+    pretrain([text], tmp_path / "run", config("loop.steps=2", recipe="gpt-laptop"))
+    assert main(["convert", str(tmp_path / "run"), str(tmp_path / "gpt2")]) == 0
+    said = json.loads((tmp_path / "gpt2" / "config.json").read_text())
+    assert said["model_type"] == "gpt2"
+    one, other = (load(tmp_path / name, heads=True) for name in ("run", "gpt2"))
+    assert one.fingerprint() == other.fingerprint()
+    assert subwords_of(other).pieces(["Number", "7"]) == subwords_of(one).pieces(["Number", "7"])
