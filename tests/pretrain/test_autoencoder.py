@@ -64,6 +64,7 @@ def test_a_transformer_is_refused(tmp_path: Path):
     wrong = config("batches.longest=20", "loop.steps=1").model_copy(update={"model": model})
     with pytest.raises(ConfigError, match="a Transformer has not"):
         pretrain([text], tmp_path / "run", wrong)
+    assert not (tmp_path / "run").exists()
 
 
 def test_each_floor_of_a_language_model_has_its_rate():
