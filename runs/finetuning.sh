@@ -46,7 +46,7 @@ models() {  # LANGUAGE TASK TRAIN VALID CORPUS...
   write_texts "$task" "$train" "$to/task.txt"
   for name in ulmfit ulmfit-back; do
     elmore pretrain "$to/task.txt" --recipe ulmfit-tune --from "$to/$name" --epochs "$tune_epochs" --output "$to/$name-task" \
-      --set batches.pieces=2000 --set batches.longest=200 "${reading[@]}" --valid "$valid"
+      --set batches.pieces=2000 --set batches.longest=200 "${reading[@]}"
   done
 }
 
