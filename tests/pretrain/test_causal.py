@@ -126,6 +126,16 @@ def test_every_line_is_read_once_an_epoch(run: Path):
     assert max(sizes) <= 40
 
 
+def test_a_backward_model_is_trained_on_lines_from_their_end(run: Path):
+    corpus, subwords = PieceCorpus(run / CORPUS), read_subwords(run / SUBWORDS)
+    lines = LinesConfig(pieces=40, longest=6)
+    ways = [LineBatches(corpus, lines, subwords, backward=way, seed=3) for way in (False, True)]
+    (ids, lengths), (back, same) = (next(batches) for batches in ways)
+    assert (lengths == same).all()
+    for row, other, n in zip(ids, back, lengths, strict=True):
+        assert other[:n].tolist() == [row[0], *row[1 : n - 1][::-1], row[n - 1]]
+
+
 def test_the_commands(run: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["evaluate", str(run), str(text)]) == 0
     assert "perplexity per word" in capsys.readouterr().out
