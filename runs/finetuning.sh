@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Features and fine-tuning in one table each, with language models of the same text and time: docs/finetuning.md. Stop it
-# at any moment and run it again to go on. About 12 core hours for the language models (LM_MINUTES=60 each), and as long
+# at any moment and run it again to go on. About 18 core hours for the language models (LM_MINUTES=60 each), and as long
 # again for the comparisons.
 #   runs/finetuning.sh DATA [OUT]
 # DATA holds lm/{wiki,novels}.*.txt.xz, zh/lm/wiki.*.txt.xz, tasks/sst5 and zh/ChnSentiCorp_htl_all.csv.xz; with
@@ -32,13 +32,16 @@ models() {  # LANGUAGE TASK TRAIN VALID CORPUS...
   local language=$1 task=$2 train=$3 valid=$4 to=$out/$1
   shift 4
   mkdir -p "$to"
-  local reading=(--set reading.tokenize=true --set reading.lines=sentence --resume --valid "$valid")
-  local timed=(--minutes "$minutes" "${reading[@]}")
+  local reading=(--set reading.tokenize=true --set reading.lines=sentence --resume)
+  local timed=(--minutes "$minutes" "${reading[@]}" --valid "$valid")
+  elmore pretrain "$@" --recipe sgns --output "$to/sgns" --minutes "$minutes" "${reading[@]}"
+  elmore pretrain "$@" --recipe context2vec-laptop --output "$to/context2vec" "${timed[@]}"
   elmore pretrain "$@" --recipe ulmfit-laptop --output "$to/ulmfit" "${timed[@]}"
   elmore pretrain "$@" --recipe ulmfit-laptop --set model.backward=true --output "$to/ulmfit-back" "${timed[@]}"
   elmore pretrain "$@" --recipe causal-laptop --output "$to/lm-lstm" "${timed[@]}"
   elmore pretrain "$@" --recipe sa-lstm-laptop --output "$to/sa-lstm" "${timed[@]}"
   elmore pretrain "$@" --recipe elmo-laptop --output "$to/elmo" "${timed[@]}"
+  elmore pretrain "$@" --recipe gpt-laptop --output "$to/gpt" "${timed[@]}"
   elmore pretrain "$@" --recipe bert-laptop --output "$to/bert" "${timed[@]}"
   write_texts "$task" "$train" "$to/task.txt"
   for name in ulmfit ulmfit-back; do
@@ -58,16 +61,19 @@ compare() {  # NAME TASK ARGUMENT...
   echo "## $name" && cat "$out/$name/table.md"
 }
 
-# Everything but the rows of 2015, and then these: the last state alone, everything at one rate from the first step on.
+# Everything; then the rows of 2015 (the last state alone, everything at one rate from the first step on), and a GPT without
+# the loss of the text.
 ways() {  # NAME TASK MODELS ARGUMENT...
   local name=$1 task=$2 to=$3
   shift 3
-  local all="none,$to/elmo,$to/elmo+tune,lm:$to/ulmfit-task,lm:$to/ulmfit+tune,lm:$to/ulmfit-task+tune"
-  all+=",lm:$to/ulmfit-back-task+tune,lm:$to/ulmfit-task+tune+lm:$to/ulmfit-back-task+tune,bert:$to/bert+tune"
+  local all="none,glove:$to/sgns,$to/context2vec,$to/elmo,$to/elmo+tune"
+  all+=",lm:$to/ulmfit-task,lm:$to/ulmfit+tune,lm:$to/ulmfit-task+tune,lm:$to/ulmfit-back-task+tune"
+  all+=",lm:$to/ulmfit-task+tune+lm:$to/ulmfit-back-task+tune,gpt:$to/gpt+tune,bert:$to/bert+tune"
   compare "$name" "$task" --encoders "$all" "$@"
   compare "$name-2015" "$task" --encoders "lm:$to/lm-lstm+tune,lm:$to/sa-lstm+tune" "$@" --set encoder.lm.pooling=last \
     --set encoder.lm.gradual=false --set encoder.lm.floor_rate=1 --set encoder.lm.norm=false --set encoder.lm.lr=0.001 \
     --set encoder.lm.schedule.kind=constant
+  compare "$name-gpt-alone" "$task" --encoders "gpt:$to/gpt+tune" "$@" --set encoder.gpt.lm_weight=0
 }
 
 # English: sentences ------------------------------------------------------------------------------

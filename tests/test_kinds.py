@@ -224,7 +224,8 @@ def test_gradients_reach_every_trained_parameter(checkpoint: Checkpoint):
     for name, parameter in elmo.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.any(), name
+        if checkpoint.model.n_layers > 1 or not name.endswith("scalars"):  # a share of one is one
+            assert parameter.grad.any(), name
 
 
 def test_the_fingerprint_follows_weights_and_reader(kind: str, checkpoint: Checkpoint):

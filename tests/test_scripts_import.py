@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runs", "scripts", "benchmarks", "examples")
-PEERS = {"allennlp", "allennlp_models", "lancedb", "simple_elmo", "tensorflow"}
+PEERS = {"allennlp", "allennlp_models", "gensim", "lancedb", "simple_elmo", "tensorflow"}
 PATHS = [
     path
     for folder in FOLDERS

@@ -1,5 +1,6 @@
 """A sequence autoencoder learns to write a line again, and its folder is a causal model."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.pretrain.tiny_runs import logged
 from tests.tiny_causal import LSTM, TRANSFORMER, tiny_lm
 
 pytest.importorskip("tokenizers")
+NO_DROPOUT = ("model.context.dropout=0", "output_dropout=0")
 
 
 def config(*settings: str) -> AutoencoderConfig:
@@ -30,15 +32,15 @@ def config(*settings: str) -> AutoencoderConfig:
 
 
 def test_it_learns_what_no_language_model_could_and_is_one(tmp_path: Path):
-    """Lines of two random letters: the second cannot be known from the first."""
+    """Lines of two random letters of four: the second cannot be known from the first."""
     generator = torch.Generator().manual_seed(0)
-    letters = torch.randint(26, (200, 2), generator=generator).tolist()
+    letters = torch.randint(4, (200, 2), generator=generator).tolist()
     text = tmp_path / "text.txt"
     text.write_text("".join(f"{chr(97 + a)} {chr(97 + b)}\n" for a, b in letters))
-    pretrain([text], tmp_path / "run", config("loop.steps=120"))
+    pretrain([text], tmp_path / "run", config("loop.steps=100", *NO_DROPOUT))
     losses = [line["loss"] for line in logged(tmp_path / "run") if "loss" in line]
-    alone = 2 / 3 * torch.tensor(26.0).log().item()  # of three predictions, the last is certain
-    assert losses[-1] < 0.7 * alone
+    alone = 2 / 3 * math.log(4)  # of three predictions, the last is certain
+    assert losses[-1] < 0.75 * alone
     assert load(tmp_path / "run").model.config.kind == "causal"
     assert causal_lm(load(tmp_path / "run", heads=True), "run").causal.config.has_state
 
@@ -62,6 +64,7 @@ def test_a_transformer_is_refused(tmp_path: Path):
     wrong = config("batches.longest=20", "loop.steps=1").model_copy(update={"model": model})
     with pytest.raises(ConfigError, match="a Transformer has not"):
         pretrain([text], tmp_path / "run", wrong)
+    assert not (tmp_path / "run").exists()
 
 
 def test_each_floor_of_a_language_model_has_its_rate():

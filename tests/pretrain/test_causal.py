@@ -2,6 +2,7 @@
 the same bits; its perplexity is what its own probabilities say.
 """
 
+import json
 import math
 from pathlib import Path
 
@@ -30,6 +31,10 @@ pytest.importorskip("tokenizers")
 SMALL = {
     "causal-laptop": ["model.context.dim=16", "model.context.cell_dim=16"],
     "causal-transformer": [
+        "model.context.dim=16", "model.context.ff_dim=32", "model.context.n_layers=2",
+        "model.context.dropout=0.1", "model.context.max_positions=16",
+    ],
+    "gpt-laptop": [
         "model.context.dim=16", "model.context.ff_dim=32", "model.context.n_layers=2",
         "model.context.dropout=0.1", "model.context.max_positions=16",
     ],
@@ -121,6 +126,16 @@ def test_every_line_is_read_once_an_epoch(run: Path):
     assert max(sizes) <= 40
 
 
+def test_a_backward_model_is_trained_on_lines_from_their_end(run: Path):
+    corpus, subwords = PieceCorpus(run / CORPUS), read_subwords(run / SUBWORDS)
+    lines = LinesConfig(pieces=40, longest=6)
+    ways = [LineBatches(corpus, lines, subwords, backward=way, seed=3) for way in (False, True)]
+    (ids, lengths), (back, same) = (next(batches) for batches in ways)
+    assert (lengths == same).all()
+    for row, other, n in zip(ids, back, lengths, strict=True):
+        assert other[:n].tolist() == [row[0], *row[1 : n - 1][::-1], row[n - 1]]
+
+
 def test_the_commands(run: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["evaluate", str(run), str(text)]) == 0
     assert "perplexity per word" in capsys.readouterr().out
@@ -150,3 +165,13 @@ def test_another_model_and_another_vocabulary(run: Path, text: Path, tmp_path: P
     long = config("batches.longest=16", recipe="causal-transformer")
     with pytest.raises(ConfigError, match="positions"):
         pretrain([text], tmp_path / "long", long)
+
+
+def test_a_gpt_of_our_own_is_written_as_a_folder_of_hugging_face(text: Path, tmp_path: Path):
+    pretrain([text], tmp_path / "run", config("loop.steps=2", recipe="gpt-laptop"))
+    assert main(["convert", str(tmp_path / "run"), str(tmp_path / "gpt2")]) == 0
+    said = json.loads((tmp_path / "gpt2" / "config.json").read_text())
+    assert said["model_type"] == "gpt2"
+    one, other = (load(tmp_path / name, heads=True) for name in ("run", "gpt2"))
+    assert one.fingerprint() == other.fingerprint()
+    assert subwords_of(other).pieces(["Number", "7"]) == subwords_of(one).pieces(["Number", "7"])

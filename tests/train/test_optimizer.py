@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from elmore.errors import ConfigError
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.models.language_model import LanguageModel
 from elmore.nn.char_cnn import CharCNNConfig
@@ -13,6 +14,7 @@ from elmore.train.optimizer import (
     AdagradConfig,
     AdamWConfig,
     Group,
+    InPlaceConfig,
     RowAdagrad,
     RowAdam,
     build_optimizers,
@@ -134,3 +136,9 @@ def test_biases_do_not_decay_even_if_they_are_matrices():
     assert {"bilm.context.layers.0.bias", "softmax.bias", "bilm.words.norm.gamma"} <= kept
     assert all(p.ndim > 1 for p in decayed.parameters)
     assert len(decayed.parameters) + len(free.parameters) == len(names)
+
+
+def test_weights_that_are_changed_in_place_have_no_optimizer():
+    assert build_optimizers(InPlaceConfig(), []) == []
+    with pytest.raises(ConfigError, match="is for static vectors"):
+        build_optimizers(InPlaceConfig(), [Group([table()])])

@@ -36,6 +36,8 @@ from elmore.train.schedule import (
         (LinearSchedule(warmup=0.2), 9, 0.6, 0, 0.5),
         (LinearSchedule(warmup=0.0), 9, 0.25, 0, 0.75),
         (LinearSchedule(), 9, 1.5, 0, 0.0),
+        (LinearSchedule(warmup=0.0, floor=0.2), 9, 0.25, 0, 0.8),
+        (LinearSchedule(warmup=0.2, floor=0.2), 9, 1.0, 0, 0.2),
         (PlateauSchedule(), 50, 0.9, 0, 1.0),
         (PlateauSchedule(drop=0.25), 50, 0.9, 3, 1 / 64),
         (PlateauSchedule(drop=0.25, warmup=100), 50, 0.9, 1, 1 / 8),

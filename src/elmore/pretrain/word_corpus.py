@@ -128,7 +128,7 @@ def keep_shares(counts: NDArray[np.int64], sample: float) -> NDArray[np.float32]
     if not sample:
         return np.ones(len(counts), np.float32)
     ratio = sample * counts.sum() / np.maximum(counts, 1)
-    return np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
+    return np.asarray(np.minimum(1.0, np.sqrt(ratio) + ratio), np.float32)
 
 
 def draw_table(counts: NDArray[np.int64], power: float) -> Ids:

@@ -56,8 +56,8 @@ class LoopConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Summed over `count` predictions; `parts` are sums to be reported as means. A total without a
-    gradient is that of an objective which has changed its weights already, in place."""
+    """Summed over `count` predictions; `parts` are sums to be reported as means. The total needs a
+    gradient unless the objective changes its weights itself, in place."""
 
     total: Tensor
     count: int
@@ -207,7 +207,7 @@ class Loop:
         for micro in range(config.accumulate):
             rng = np.random.default_rng((config.seed, progress.step, micro))
             loss = self.objective.next_loss(rng)
-            if loss.total.requires_grad:
+            if self.optimizers:
                 loss.total.backward()
             found = {"loss": loss.total.item(), "count": loss.count, **loss.parts}
             for name, value in found.items():

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.errors import ConfigError
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -137,6 +138,11 @@ def build_optimizers(
 ) -> list[torch.optim.Optimizer]:
     """One for whole tensors, and one for tensors that are updated by rows, if there are any."""
     if isinstance(config, InPlaceConfig):
+        if groups:
+            raise ConfigError(
+                "loop.optimizer.kind is in-place, which is for static vectors; this model needs "
+                "adamw or adagrad."
+            )
         return []
     whole = [g for g in groups if not g.by_rows]
     rows = [{"params": g.parameters, "lr": config.lr * g.rate} for g in groups if g.by_rows]

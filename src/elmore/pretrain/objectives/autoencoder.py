@@ -5,28 +5,14 @@ model, which `lm:DIR+tune` takes. All but the model is as in objectives/causal.p
 
 from pathlib import Path
 
-from elmore.errors import ConfigError
 from elmore.models.autoencoder import Autoencoder
-from elmore.pretrain.config import Asked, AutoencoderConfig, Run
+from elmore.pretrain.config import Run
 from elmore.pretrain.objectives import causal
 from elmore.pretrain.objectives.causal import CausalObjective
+from elmore.pretrain.objectives.causal import prepare as prepare
 from elmore.pretrain.objectives.causal import resumed_config as resumed_config
 from elmore.pretrain.objectives.causal import steps_per_epoch as steps_per_epoch
-from elmore.pretrain.sentences import Counts
 from elmore.train.world import World
-
-
-def prepare(
-    asked: Asked, files: list[Path], counts: Counts, steps: int | None
-) -> tuple[AutoencoderConfig, list[str]]:
-    config, notes = causal.prepare(asked, files, counts, steps)
-    assert isinstance(config, AutoencoderConfig)
-    if not config.model.has_state:
-        raise ConfigError(
-            "A sequence autoencoder writes from a state, which a Transformer has not; expected an "
-            "LSTM."
-        )
-    return config, notes
 
 
 def build(run: Run, folder: Path, world: World, newest: Path | None) -> CausalObjective:

@@ -22,7 +22,7 @@ from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError
 from elmore.files.atomic import remove
 from elmore.models.causal import Causal, CausalLM, StatePenalty, with_dropout_of
-from elmore.pretrain.config import Asked, CausalRunConfig, Run, causal_config
+from elmore.pretrain.config import Asked, AutoencoderConfig, CausalRunConfig, Run, causal_config
 from elmore.pretrain.line_batches import LineBatches, Lines
 from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
 from elmore.pretrain.sentences import Counts
@@ -97,6 +97,11 @@ def _trained_config(
         theirs = causal_lm(source, str(name)).causal.config
         dropped = with_dropout_of(theirs.context, model.context)
         model = theirs.model_copy(update={"context": dropped})
+    if isinstance(config, AutoencoderConfig) and not model.has_state:
+        raise ConfigError(
+            "A sequence autoencoder writes from a state, which a Transformer has not; expected an "
+            "LSTM."
+        )
     most = model.max_positions
     if most is not None and config.batches.longest + 1 > most:
         raise ConfigError(

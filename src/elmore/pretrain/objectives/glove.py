@@ -128,7 +128,7 @@ class GloveObjective:
         self.config, self.pairs, self.vocabulary = config, pairs, vocabulary
         self.valid, self.blocks = valid, blocks
         n_words, dim, seed = len(vocabulary), config.dim, config.loop.seed
-        words, contexts = (first_vectors(n_words, dim + 1, dim, seed + i) for i in (0, 1))
+        words, contexts = (first_vectors(n_words, dim + 1, 0.5 / dim, seed + i) for i in (0, 1))
         self.tables = GloveTables(
             words, contexts, torch.ones_like(words), torch.ones_like(contexts)
         )

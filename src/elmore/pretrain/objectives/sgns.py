@@ -72,10 +72,10 @@ def rate_at(config: StaticRunConfig, step: int, done: float) -> float:
     return config.loop.optimizer.lr * config.loop.schedule.factor(step, done, 0)
 
 
-def first_vectors(n_words: int, width: int, dim: int, seed: int) -> Tensor:
-    """Random and small, (V, width): between ±½ / dim; of the marks, zero."""
+def first_vectors(n_words: int, width: int, most: float, seed: int) -> Tensor:
+    """Random and small, (V, width), at most ±`most`; of the marks, zero."""
     generator = torch.Generator().manual_seed(seed)
-    vectors = (torch.rand(n_words, width, generator=generator) - 0.5) / dim
+    vectors = (2 * torch.rand(n_words, width, generator=generator) - 1) * most
     vectors[: len(MARKS)] = 0.0
     return vectors
 
@@ -106,7 +106,7 @@ class SgnsObjective:
         self.config, self.corpus, self.vocabulary = config, corpus, vocabulary
         self.maker, self.valid, self.blocks = maker, valid, blocks
         model = StaticTable(StaticConfig(n_words=len(vocabulary), dim=config.dim))
-        start = first_vectors(len(vocabulary), config.dim, config.dim, config.loop.seed)
+        start = first_vectors(len(vocabulary), config.dim, 1 / config.dim, config.loop.seed)
         model.vectors.data.copy_(start)
         self.module: nn.Module = model.requires_grad_(False)
         self.model = model
