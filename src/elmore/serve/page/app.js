@@ -152,7 +152,7 @@ function showNeighbors({ neighbors, static: similar, unknown }) {
   byId("more").hidden = neighbors.length < shown() || shown() >= MOST;
   byId("tools").hidden = neighbors.length === 0;
   listUses();
-  showStatic(inside("static", "ol"), similar);
+  showStatic(inside("static", "ol"), similar.slice(0, SHOWN));
   byId("static").hidden = similar.length === 0;
   relate();
 }
