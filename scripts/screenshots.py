@@ -23,6 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 COLORS = 256  # a palette of them is a third of the bytes
 MAX_BYTES = 300_000
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1.5}
+TABLET: dict[str, Any] = {**DESKTOP, "viewport": {"width": 1100, "height": 800}}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 800},
     "device_scale_factor": 2,
@@ -68,14 +69,14 @@ SHOTS = [
     Shot("explorer-play", SENSES["play"], "play"),
     Shot("explorer-words", part="window"),
     Shot("explorer-passage", RIVER, "bank", "#uses", click="#uses .use"),
-    Shot("explorer-money", MONEY, "bank", "#near"),
+    Shot("explorer-money", MONEY, "bank", "#near", settings=TABLET),
     Shot("explorer-compare", RIVER, "bank", "#compare", {"with-words": MONEY}),
     Shot("explorer-dark", SENSES["play"], "play", settings={**DESKTOP, "color_scheme": "dark"}),
     Shot(
         "explorer-phone", RIVER, "bank", "window",
         settings={**PHONE, "color_scheme": "dark", "locale": "zh-CN"},
     ),
-    *(Shot(f"senses-{word}", text, word, "#senses") for word, text in SENSES.items()),
+    *(Shot(f"senses-{w}", text, w, "#senses", settings=TABLET) for w, text in SENSES.items()),
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ BYTES = 1_000_000_000
 def made(path: Path, source: LayerSource) -> Path:
     """Two segments, deleted sentences, and approximate indexes if there are enough uses."""
     index = Index.build(corpus(150), source, path, keep="all", max_uses=60)
-    index.add([["a", "new", "bank"], ["the", "old", "bank", "银行"]])
+    index.add(["a new bank, again.", "the old bank 银行"])
     index.delete(corpus(150)[3:6])
     (path / "lock").unlink()
     return path
@@ -77,7 +77,8 @@ def answers(folder: Path, source: LayerSource) -> list[Any]:
     return [
         index.words,
         index._snapshot.counts,
-        [(use.words, use.position) for word in index.words for use in index.uses(word)],
+        [(use.words, use.position, use.origin) for word in index.words for use in index.uses(word)],
+        [index.use(use.id or 0) for use in index.uses("bank")],
         [
             index.neighbors(ASKED, 1, 10_000, same_word=same, distinct=False, layer=layer)
             for same in (True, False)

@@ -8,6 +8,7 @@ import pytest
 from elmore.files.sentence_files import SentenceFiles
 from elmore.search import corpus_embedding
 from elmore.search.index import Index
+from elmore.search.manifest import write_manifest
 from elmore.search.verify import verify
 from elmore.uses.use import Origin
 from tests.store.waves import waves
@@ -87,6 +88,18 @@ def test_an_old_index_has_none_and_can_be_added_to(tmp_path: Path):
     assert all(use.origin is None for word in index.words for use in index.uses(word))
     index.compact()
     assert not index.has_origins
+
+
+def test_an_index_of_version_3_opens_and_learns_places_of_what_is_added(tmp_path: Path):
+    index = Index.build([["the", "bank"]], waves(), tmp_path / "i")
+    write_manifest(index.path, index.manifest.model_copy(update={"version": 3}))
+    old = Index.open(index.path, waves())
+    assert (old.manifest.version, old.has_origins) == (3, False)
+    old.add(["The bank, again."])
+    assert (old.manifest.version, old.manifest.finished, old.has_origins) == (4, True, True)
+    old.compact()
+    assert sorted(use.origin is None for use in old.uses("bank")) == [False, True]
+    assert verify(old.path).damages == []
 
 
 def test_frequencies_are_those_of_the_corpus_and_deleted_uses_do_not_count(tmp_path: Path):

@@ -88,7 +88,7 @@ def test_a_word_that_is_not_indexed_has_neighbors_among_others_only(client: Test
         ({"position": 9}, "position is 9; the sentence has 9 words."),
         ({"position": -1}, "position: Input should be greater than or equal to 0."),
         ({"position": 4, "k": 0}, "k: Input should be greater than or equal to 1."),
-        ({"position": 4, "k": 101}, "k: Input should be less than or equal to 100."),
+        ({"position": 4, "k": 1001}, "k: Input should be less than or equal to 1000."),
         ({"position": 4, "layer": 3}, "layer is 3, but the index keeps layers 0, 1, 2"),
         ({"position": 4, "weights": [1]}, "expected 3 weights"),
         ({"position": 4, "weights": [0, 0, 0]}, "not all of them 0"),

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from elmore.config import Foreign, Frozen
 
 MAX_K = 1000
+MAX_TOP = 100
 MAX_WEIGHT = 1000.0  # far above any learned weight; its products fit into float32
 
 
@@ -287,7 +288,7 @@ class SensesAnswer(_Answer):
 class SubstitutesRequest(_Request):
     sentence: Sentence
     position: Annotated[int, Field(ge=0, le=2**31, description="Counted from 0."), WHOLE]
-    top: Annotated[int, Field(ge=1, le=MAX_K), WHOLE] = 10
+    top: Annotated[int, Field(ge=1, le=MAX_TOP), WHOLE] = 10
 
 
 class WordProbability(_Answer):

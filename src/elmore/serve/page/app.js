@@ -152,7 +152,7 @@ function showNeighbors({ neighbors, static: similar, unknown }) {
   byId("more").hidden = neighbors.length < shown() || shown() >= MOST;
   byId("tools").hidden = neighbors.length === 0;
   listUses();
-  showStatic(inside("static", "ol"), similar);
+  showStatic(inside("static", "ol"), similar.slice(0, SHOWN));
   byId("static").hidden = similar.length === 0;
   relate();
 }
@@ -207,9 +207,13 @@ function relate() {
   showOwn(known ? null : place(near.slice(0, SHOWN), points));
 }
 
+/** The first of the words that tell a sense, in brackets, if there are any. */
+const shortName = ({ characteristic: words }) => (words.length ? ` (${words.slice(0, 3).join(", ")})` : "");
+
 /** Where the reader's sentence belongs, and how many of its nearest uses say so. */
 function showOwn(own) {
-  const told = own && senses.answer.senses.length > 1 ? say.own(own) : "";
+  const found = senses.answer?.senses ?? [];
+  const told = own && found.length > 1 ? say.own(own, shortName(found[own.sense])) : "";
   byId("own").textContent = told;
   byId("own").hidden = !told;
   map.own(own, told || say.ownMark);
