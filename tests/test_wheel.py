@@ -1,9 +1,11 @@
 """The package as users get it: a wheel in an empty environment, no checkout in sight."""
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,16 @@ def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: Path):
     said = run(tmp_path / "env" / "bin" / "elmore", "demo")
     assert "55 ambiguous words" in said
     assert "21 ambiguous words" in said
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_wheel_has_no_kernel_and_is_for_any_platform(tmp_path: Path):
+    """PyTorch then does the kernel's work."""
+    built = shutil.ignore_patterns(".*", "*.so", "build", "dist")
+    shutil.copytree(ROOT, tmp_path / "source", ignore=built)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path]
+    environment = {**os.environ, "CXX": "no-such-compiler"}
+    subprocess.run([*command, tmp_path / "source"], env=environment, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]

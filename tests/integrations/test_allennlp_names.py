@@ -227,8 +227,8 @@ def test_every_error_is_a_configuration_error(tiny: Tiny) -> None:
         Elmo(tiny.options_path, tiny.weights, 0)
 
 
-def test_an_embedder_without_files_names_what_to_fetch() -> None:
-    with pytest.raises(ConfigError, match=r"2x4096_512_2048cnn_2xhighway_options\.json.*small-en"):
+def test_an_embedder_without_a_model_names_two() -> None:
+    with pytest.raises(ConfigError, match=r"'elmo-original'.*'small-en'"):
         ElmoEmbedder()
 
 

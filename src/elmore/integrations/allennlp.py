@@ -47,9 +47,6 @@ _ElmoBiLm = ElmoBiLm
 ConfigurationError = ElmoreError
 """AllenNLP's name of what its code catches: here every error that elmore raises on purpose."""
 
-_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
-_DEFAULT = "2x4096_512_2048cnn_2xhighway"
-
 
 class _ElmoCharacterEncoder(CharacterEncoder):
     """The part of a model that spells words, from its files."""
@@ -67,8 +64,8 @@ class _ElmoCharacterEncoder(CharacterEncoder):
 class ElmoEmbedder:
     """Words in, NumPy layers out, one batch at a time.
 
-    As AllenNLP's, but the two files must be named, since elmore fetches nothing; `options_file` may
-    be None where `weight_file` is anything `elmore.Embedder.load` takes. By default a sentence's
+    As AllenNLP's, but the model must be named: `options_file` may be None where `weight_file` is
+    anything `elmore.Embedder.load` takes, such as "elmo-original". By default a sentence's
     vectors depend on that sentence alone. With `stateful=True` each row of a batch goes on from
     what the same row of the last batch left, as AllenNLP always did: for getting old numbers again.
     """
@@ -83,9 +80,9 @@ class ElmoEmbedder:
     ):
         if weight_file is None:
             raise ConfigError(
-                "ElmoEmbedder() of AllenNLP fetched its model; elmore fetches nothing. Download "
-                f"{_ADDRESS}{_DEFAULT}/elmo_{_DEFAULT}_options.json and …_weights.hdf5, and pass "
-                "their paths; or ElmoEmbedder(None, 'small-en') for the model that is in elmore."
+                "ElmoEmbedder() of AllenNLP chose a model by itself; here it must be named. Write "
+                "ElmoEmbedder(None, 'elmo-original') for the same model (downloaded once), "
+                "ElmoEmbedder(None, 'small-en') for the model that is in elmore, or two paths."
             )
         refuse_url(options_file, weight_file)
         device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"

@@ -286,6 +286,6 @@ def refuse_url(*names: str | Path | None) -> None:
     for name in names:
         if isinstance(name, str) and name.startswith(("http://", "https://", "s3://")):
             raise ConfigError(
-                f"{name} is an address; elmore fetches nothing. Download the file and its "
-                "companion, and pass their paths."
+                f"{name} is an address; elmore does not fetch addresses. Download the file and its "
+                "companion, and pass their paths, or pass a name of `elmore models`."
             )
