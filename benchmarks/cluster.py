@@ -57,11 +57,12 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=12, help="words in these sentences")
     parser.add_argument("--words", type=int, default=200_000, help="for the other parts")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=WORKERS, help="of the one process")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "cluster.json")
     options = parser.parse_args()
     # Commits then depend on bytes alone, so that two runs of different speed make the same files.
     fill.COMMIT_SECONDS = corpus_embedding.COMMIT_SECONDS = math.inf
-    torch.set_num_threads(WORKERS)
+    torch.set_num_threads(options.threads if options.part in ("same", "speed") else 1)
     embedder = Embedder.load(options.model, device="cpu")
     text = read(options.text)
     with tempfile.TemporaryDirectory() as scratch:
@@ -258,7 +259,6 @@ def hdf5(source: Embedder, text: Sentences, folder: Path) -> object:
 def rates(model: str, text: Sentences) -> dict[str, float]:
     """Words per second of one thread that only computes."""
     found = {}
-    torch.set_num_threads(1)
     for precision in ("float32", "int8"):
         embedder = Embedder.load(model, device="cpu", precision=precision)
         list(embedder.stream(text[:1000]))
