@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,18 +50,19 @@ Verb = Callable[[Embedder, Sentences, Path], object]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["same", "speed", "writer"])
+    parser.add_argument("part", choices=["same", "speed", "rates", "writer"])
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="a sentence per line")
     parser.add_argument("--model", default="small-en")
     parser.add_argument("--sentences", type=int, default=20_000, help="for `same`")
     parser.add_argument("--longest", type=int, default=12, help="words in these sentences")
-    parser.add_argument("--words", type=int, default=200_000, help="for `speed` and `writer`")
+    parser.add_argument("--words", type=int, default=200_000, help="for the other parts")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=WORKERS, help="of the one process")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "cluster.json")
     options = parser.parse_args()
     # Commits then depend on bytes alone, so that two runs of different speed make the same files.
     fill.COMMIT_SECONDS = corpus_embedding.COMMIT_SECONDS = math.inf
-    torch.set_num_threads(WORKERS)
+    torch.set_num_threads(options.threads if options.part in ("same", "speed") else 1)
     embedder = Embedder.load(options.model, device="cpu")
     text = read(options.text)
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,6 +72,8 @@ def main() -> None:
                 found = same(embedder, list(islice(short, options.sentences)), Path(scratch))
             case "speed":
                 found = speed(embedder, first(text, options.words), options, Path(scratch))
+            case "rates":
+                found = rates(options.model, first(text, options.words))
             case _:
                 found = writer(embedder, first(text, options.words), Path(scratch))
     before = json.loads(options.output.read_text()) if options.output.exists() else {}
@@ -162,7 +165,6 @@ def same(embedder: Embedder, text: Sentences, scratch: Path) -> dict[str, Any]:
     runs.append(told(cluster_seconds=round(time.monotonic() - start, 1)))
     place = Place(address=cluster.address, workers=WORKERS)
     kills: dict[str, Callable[[int], object]] = {
-        "nothing": lambda _: None,
         "a worker": lambda pid: os.kill(pid, signal.SIGKILL),
         "a node": lambda _: cluster.remove_node(nodes.pop(), allow_graceful=False),
     }
@@ -228,7 +230,7 @@ def speed(
 ) -> dict[str, Any]:
     """Turn by turn, so that what disturbs one disturbs the other."""
     n_words = sum(map(len, text))
-    found: dict[str, Any] = {"words": n_words, "rates": rates(options.model, text), "turns": []}
+    found: dict[str, Any] = {"words": n_words, "turns": []}
     place = Place(workers=WORKERS)
     start = time.monotonic()
     with embedding_pool(place, embedder, BATCH_WORDS) as pool:
@@ -257,14 +259,12 @@ def hdf5(source: Embedder, text: Sentences, folder: Path) -> object:
 def rates(model: str, text: Sentences) -> dict[str, float]:
     """Words per second of one thread that only computes."""
     found = {}
-    torch.set_num_threads(1)
     for precision in ("float32", "int8"):
         embedder = Embedder.load(model, device="cpu", precision=precision)
         list(embedder.stream(text[:1000]))
-        part = text[1000:4000]
-        _, seconds = timed(lambda: sum(1 for _ in embedder.stream(part)))  # noqa: B023
-        found[precision] = round(sum(map(len, part)) / seconds)
-    torch.set_num_threads(WORKERS)
+        start = time.process_time()
+        n_words = sum(len(embedding) for embedding in embedder.stream(text[1000:]))
+        found[precision] = round(n_words / (time.process_time() - start))
     return told(**found)
 
 
@@ -337,16 +337,10 @@ class AtOnce:
         self._shards.append(shard)
 
     def finished(self) -> list[tuple[Shard, Layers | None]]:
-        start, shard = time.monotonic(), self._shards.pop()
+        start, shard = time.process_time(), self._shards.pop()
         layers = self._ready(shard)
-        self.seconds += time.monotonic() - start
+        self.seconds += time.process_time() - start
         return [(shard, layers)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def writer(embedder: Embedder, text: Sentences, scratch: Path) -> dict[str, Any]:
@@ -359,19 +353,20 @@ def writer(embedder: Embedder, text: Sentences, scratch: Path) -> dict[str, Any]
     for name, verb in verbs.items():
         pool = AtOnce(ready)
         with emptied(scratch / "written") as folder:
-            source = PooledEmbedder(embedder, pool)
-            _, seconds = timed(lambda: verb(source, text, folder))  # noqa: B023
-        found[name] = told(**{name: round(n_words / (seconds - pool.seconds))})[name]
+            start = time.process_time()
+            verb(PooledEmbedder(embedder, pool), text, folder)
+            seconds = time.process_time() - start - pool.seconds
+        found[name] = told(**{name: round(n_words / seconds)})[name]
     word = embedder.n_layers * embedder.dim * 4
     load = Load(work_bytes=0, result_bytes=embedder.window_words(BATCH_WORDS) * word)
     with RayPool[Shard, Layers](ready, Place(workers=1), load) as rays:
         source = PooledEmbedder(embedder, rays)
         list(source.stream(text[:2000]))
         start = time.process_time()
-        _, seconds = timed(lambda: sum(1 for _ in source.stream(text)))
-        busy = time.process_time() - start
-    rates = {"from Ray": round(n_words / seconds), "of its CPU": round(n_words / busy)}
-    return {"words": n_words, **found, **told(**rates)}
+        for _ in source.stream(text):
+            pass
+        seconds = time.process_time() - start
+    return {"words": n_words, **found, **told(receiving=round(n_words / seconds))}
 
 
 if __name__ == "__main__":

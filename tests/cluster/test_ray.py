@@ -134,11 +134,11 @@ def test_a_comparison_survives_a_killed_worker_and_stops_at_ctrl_c(tmp_path: Pat
     while not list(there.glob("results/*.json")):
         sleep(0.01)
     os.killpg(stopped.pid, signal.SIGINT)
-    assert stopped.wait(300) == 130, log.read_text()
+    assert stopped.wait(900) == 130, log.read_text()
     assert "Run it again to continue." in log.read_text()
     first = {path: path.stat().st_mtime_ns for path in there.glob("results/*.json")}
     ended = on_ray(comparison(tmp_path, there), log)
-    assert ended.wait(300) == 0, log.read_text()
+    assert ended.wait(900) == 0, log.read_text()
     assert all(path.stat().st_mtime_ns == then for path, then in first.items())
     assert scores(there) == scores(here)
 

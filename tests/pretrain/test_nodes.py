@@ -33,7 +33,10 @@ class Nodes:
         self.command = [*torchrun, *shape, *meeting, *verb, *options]
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         own = {"PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-        self.environment = {**os.environ, **own}
+        # Otherwise torchrun keeps one store for all restarts, and a restarted process finds in it
+        # the addresses of those before, and waits for them forever.
+        fresh = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        self.environment = {**os.environ, **own, **fresh}
 
     def start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -188,14 +188,7 @@ class RayPool(Generic[Job, Result]):
         n_workers = self._place.workers
         if self._place.address is None:
             n_workers = n_workers or os.cpu_count() or 1
-            self._ray.init(
-                address="local",
-                num_cpus=n_workers,
-                object_store_memory=self._store_bytes(n_workers),
-                include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-                **quiet,
-            )
+            self._start(n_workers, quiet)
             return n_workers
         try:
             self._ray.init(address=self._place.address, **quiet)
@@ -205,6 +198,22 @@ class RayPool(Generic[Job, Result]):
                 "Start one with `ray start --head`."
             ) from None
         return n_workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def _start(self, n_workers: int, quiet: dict[str, Any]) -> None:
+        try:
+            self._ray.init(
+                address="local",
+                num_cpus=n_workers,
+                object_store_memory=self._store_bytes(n_workers),
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
+        except Exception as error:  # Ray has no kind of its own for this
+            raise ConfigError(
+                f"Ray did not start ({str(error).splitlines()[0]}) It waits half a minute at most: "
+                "if this machine is very busy, try again later."
+            ) from error
 
     def _store_bytes(self, n_workers: int) -> int:
         """Ray spills what is more to disk."""

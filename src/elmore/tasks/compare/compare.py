@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from elmore.cluster.address import Place
@@ -143,7 +144,7 @@ class _Training:
             os.chdir(self.folder)
         if not (self.run.output / SETTINGS).exists():
             raise InputError(
-                f"{self.run.output}: a worker on {os.uname().nodename} does not find it; it must "
+                f"{self.run.output}: a worker on {gethostname()} does not find it; it must "
                 "be on storage that all machines have under this name."
             )
         return self.run.take(at, lambda _: None)
