@@ -32,12 +32,14 @@ from elmore.pretrain.batches import (
 from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run, bilm_config
 from elmore.pretrain.evaluate import Perplexity, first_words, perplexity
 from elmore.pretrain.objectives.bilm_start import (
+    LETTERS,
     VOCABULARY,
     choose_vocabulary,
+    corpus_letters,
     kept_softmax,
+    read_letters,
     start_bilm,
     trained_config,
-    write_letters,
 )
 from elmore.pretrain.sentences import Counts, Position, SentenceStream, Words, read_sentences
 from elmore.pretrain.static_start import START, write_static_start
@@ -53,16 +55,19 @@ SOFTMAX_FIRST_STEPS = 500
 def prepare(
     asked: Asked, files: list[Path], counts: Counts, steps: int | None
 ) -> tuple[PretrainConfig, list[str]]:
-    """vocab.txt, and the vectors that were counted if the softmax starts from them."""
+    """vocab.txt, letters.txt if the model has classes of characters, and the vectors that were
+    counted if the softmax starts from them."""
     folder = asked.output
     source = None if asked.source is None else load(asked.source, heads=True)
     words = choose_vocabulary(asked, counts, source)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_letters(asked, counts)
-    config = trained_config(asked, words, source)
+    letters = corpus_letters(counts, bilm_config(asked))
+    config = trained_config(asked, words, source, letters)
     notes = _notes(asked, config, counts, words, source, steps)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / START).unlink(missing_ok=True)  # of a run that ended before its first checkpoint
     write_text(folder / VOCABULARY, "".join(words.lines()))
+    if letters is not None:
+        write_text(folder / LETTERS, "".join(f"{letter}\n" for letter in letters))
     if config.softmax_start == "static" and not write_static_start(folder, files, config, words):
         notes.append("There is too little text for softmax_start=static: its rows are random.")
     return config, notes
@@ -119,7 +124,9 @@ def resumed_config(run: Run, asked: Asked) -> PretrainConfig:
         old = {"softmax_first": bilm_config(run).softmax_first}
         given_one = bilm_config(asked).softmax_first != PretrainConfig().softmax_first
         return bilm_config(asked) if given_one else bilm_config(asked).model_copy(update=old)
-    return trained_config(asked, words, None if run.source is None else bilm_config(run).model)
+    if run.source is not None:
+        return trained_config(asked, words, bilm_config(run).model, None)
+    return trained_config(asked, words, None, read_letters(asked.output, bilm_config(run)))
 
 
 def steps_per_epoch(run: Run) -> float:

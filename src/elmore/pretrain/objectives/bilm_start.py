@@ -11,7 +11,6 @@ from elmore.checkpoint.checkpoint import Checkpoint, build_model
 from elmore.checkpoint.native import read_native
 from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError, FormatError, InputError
-from elmore.files.atomic import write_text
 from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.lstm import LSTMConfig
 from elmore.nn.softmax import (
@@ -85,14 +84,16 @@ def kept_softmax(source: Checkpoint) -> SoftmaxHead | None:
 
 
 def trained_config(
-    asked: Asked, vocabulary: Vocabulary, source: Checkpoint | BiLMConfig | None
+    asked: Asked,
+    vocabulary: Vocabulary,
+    source: Checkpoint | BiLMConfig | None,
+    letters: list[str] | None,
 ) -> PretrainConfig:
     """The config with the model that is trained: a source's sizes and the recipe's dropout, or a
     recipe's model with tables as long as the lists of what they have rows for."""
     config = bilm_config(asked)
     if source is None:
-        model = _sized(config.model, vocabulary, asked.output)
-        return config.model_copy(update={"model": model})
+        return config.model_copy(update={"model": _sized(config.model, vocabulary, letters)})
     known = bilm_of(source).config if isinstance(source, Checkpoint) else source
     if not known.has_state and config.batches.kind == "rows":
         raise ConfigError(
@@ -120,7 +121,7 @@ def start_bilm(run: Run, folder: Path, vocabulary: Vocabulary, newest: Path | No
         kept = {} if kept_softmax(found) is None else found.heads
         checkpoint = replace(found, model=model, heads=kept)
     else:
-        checkpoint = _new(config.model, vocabulary, folder)
+        checkpoint = _new(config.model, vocabulary, read_letters(folder, config))
     bilm, head = bilm_of(checkpoint), softmax_of(checkpoint)
     softmax = _softmax(config.softmax, head, len(vocabulary), bilm.config.context.dim)
     if newest is None and run.source is None and config.softmax_start == "static":
@@ -156,7 +157,7 @@ def _newest(folder: Path, vocabulary: Vocabulary) -> Checkpoint:
     return found
 
 
-def _sized(config: BiLMConfig, vocabulary: Vocabulary, folder: Path) -> BiLMConfig:
+def _sized(config: BiLMConfig, vocabulary: Vocabulary, letters: list[str] | None) -> BiLMConfig:
     match config.words:
         case WordTableConfig(n_words=n_words) if n_words != len(vocabulary):
             raise ConfigError(
@@ -164,7 +165,6 @@ def _sized(config: BiLMConfig, vocabulary: Vocabulary, folder: Path) -> BiLMConf
                 "words; they must be equal."
             )
         case WordCharConfig() as words:
-            letters = read_letters(folder, words)
             n_characters = len(dictionary_of(vocabulary, words, letters).characters)
             characters = words.characters.model_copy(update={"n_characters": n_characters})
             sizes = {"characters": characters, "n_words": min(words.n_words, len(vocabulary))}
@@ -172,30 +172,32 @@ def _sized(config: BiLMConfig, vocabulary: Vocabulary, folder: Path) -> BiLMConf
     return config
 
 
-def _new(config: BiLMConfig, vocabulary: Vocabulary, folder: Path) -> Checkpoint:
+def _new(config: BiLMConfig, vocabulary: Vocabulary, letters: list[str] | None) -> Checkpoint:
     """Random weights."""
     words = config.words
     dictionary = None
     if isinstance(words, WordCharConfig):
-        dictionary = dictionary_of(vocabulary, words, read_letters(folder, words))
+        dictionary = dictionary_of(vocabulary, words, letters)
     return bilm_checkpoint(BiLM(config), vocabulary=vocabulary, dictionary=dictionary)
 
 
-def write_letters(asked: Asked, counts: Counts) -> None:
+def corpus_letters(counts: Counts, config: PretrainConfig) -> list[str] | None:
     """The characters of the corpus, most frequent first, for a model that has classes of others."""
-    words = bilm_config(asked).model.words
-    if not (isinstance(words, WordCharConfig) and words.classes):
-        return
+    if not _has_classes(config):
+        return None
     letters: Counter[str] = Counter()
     for word, n in counts.words.items():
         letters.update(dict.fromkeys(word, n))
-    ordered = sorted(letters, key=lambda letter: (-letters[letter], letter))
-    write_text(asked.output / LETTERS, "".join(f"{letter}\n" for letter in ordered))
+    return sorted(letters, key=lambda letter: (-letters[letter], letter))
 
 
-def read_letters(folder: Path, config: WordCharConfig) -> list[str] | None:
-    """What `write_letters` wrote, for a model whose characters are the corpus's."""
-    return list(text_lines(folder / LETTERS)) if config.classes else None
+def read_letters(folder: Path, config: PretrainConfig) -> list[str] | None:
+    """The same from the run's folder."""
+    return list(text_lines(folder / LETTERS)) if _has_classes(config) else None
+
+
+def _has_classes(config: PretrainConfig) -> bool:
+    return isinstance(config.model.words, WordCharConfig) and config.model.words.classes
 
 
 def dictionary_of(
