@@ -29,7 +29,7 @@ PYTHON
 
 # All models read the same files for the same time; the second stage is on the text of the task.
 models() {  # LANGUAGE TASK TRAIN VALID CORPUS...
-  local language=$1 task=$2 train=$3 valid=$4 to=$out/$1
+  local task=$2 train=$3 valid=$4 to=$out/$1
   shift 4
   mkdir -p "$to"
   local reading=(--set reading.tokenize=true --set reading.lines=sentence --resume)

@@ -83,6 +83,7 @@ COMMANDS = {
     "task evaluate taglm": EVALUATE_TASK,
     "task evaluate pos": EVALUATE_TASK,
     "task evaluate sst": EVALUATE_TASK,
+    "task evaluate classify": EVALUATE_TASK,
     "task evaluate entailment": EVALUATE_TASK,
     "task evaluate qa": EVALUATE_TASK,
     "task evaluate srl": EVALUATE_TASK,

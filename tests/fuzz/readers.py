@@ -25,6 +25,7 @@ from elmore.search.index import Index
 from elmore.tasks.fit import fit
 from elmore.tasks.model import TaskModel
 from elmore.tasks.readers.columns import read_columns, read_conllu
+from elmore.tasks.readers.labeled_texts import read_labeled_texts
 from elmore.tasks.readers.pairs import read_pairs
 from elmore.tasks.readers.senses import read_raganato, read_semcor
 from elmore.tasks.readers.squad import read_squad
@@ -246,6 +247,13 @@ def data(name: str) -> Callable[[Path], Path]:
     return lambda folder: Path(shutil.copy(BEFORE / "data" / name, folder / name))
 
 
+def quoted(folder: Path) -> Path:
+    path = folder / "texts.csv"
+    rows = "".join(f'{i % 2},"text {i}, ""naïve"" 東京"\n' for i in range(100))
+    path.write_text(f"label,review\n{rows}", encoding="utf-8")
+    return path
+
+
 def drained(read: Callable[[Path], Any]) -> Callable[[Path], None]:
     def use(path: Path) -> None:
         found = read(path)
@@ -290,6 +298,7 @@ READERS: dict[str, Subject] = {
     )},
     "data, columns": Subject(data("ner-train.txt"), drained(read_columns)),
     "data, CoNLL-U": Subject(data("pos-train.conllu"), drained(read_conllu)),
+    "data, labeled texts": Subject(quoted, drained(read_labeled_texts)),
     "data, pairs": Subject(data("entailment-train.tsv"), drained(read_pairs)),
     "data, SQuAD": Subject(
         data("qa-train.json"), drained(lambda path: read_squad(path, max_words=400))
