@@ -109,7 +109,7 @@ def take(browser: Browser, address: str, shot: Shot) -> bytes:
         page.wait_for_function("!document.querySelector('[aria-busy=true]')")
         if shot.click:
             page.locator(shot.click).first.click()
-            page.locator(".passage .around").first.wait_for()
+            page.locator(".passage .around").first.wait_for(state="attached")
         return _picture(page, shot.part)
 
 
@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("model", help="what `elmore serve --model` takes")
     parser.add_argument("index", type=Path, help="folder made by `elmore index`")
     parser.add_argument("--precision", default="float32", help="as the index was built")
+    parser.add_argument("--only", nargs="*", help="names of pictures; default: all")
     parser.add_argument("--output", type=Path, default=Path("docs/images"))
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     args = parser.parse_args()
@@ -146,7 +147,7 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=args.chromium)
-        for shot in SHOTS:
+        for shot in SHOTS if args.only is None else [s for s in SHOTS if s.name in args.only]:
             picture = optimised(take(browser, address, shot))
             assert len(picture) < MAX_BYTES, f"{shot.name} has {len(picture):,} bytes"
             (args.output / f"{shot.name}.png").write_bytes(picture)

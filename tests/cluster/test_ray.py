@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import sleep
 from typing import Any, Self
@@ -116,13 +115,12 @@ def on_ray(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(given, stdout=file, stderr=file, start_new_session=True)
 
 
-def at_work(output: Path) -> int:
-    """The process that has a training, as its lock says."""
-    while True:
-        for lock in (output / "work").glob("*/lock"):
-            with suppress(ValueError, KeyError):
-                return int(json.loads(lock.read_bytes())["pid"])
+def first_of(process: subprocess.Popen[bytes], found: Callable[[], list[Path]], log: Path) -> Path:
+    """Wait for a file of the process."""
+    while not (files := found()):
+        assert process.poll() is None, log.read_text()
         sleep(0.005)
+    return files[0]
 
 
 def test_a_comparison_survives_a_killed_worker_and_stops_at_ctrl_c(tmp_path: Path):
@@ -130,16 +128,18 @@ def test_a_comparison_survives_a_killed_worker_and_stops_at_ctrl_c(tmp_path: Pat
     here, there, log = tmp_path / "here", tmp_path / "there", tmp_path / "log"
     assert main(comparison(tmp_path, here)) == 0
     stopped = on_ray(comparison(tmp_path, there), log)
-    os.kill(at_work(there), signal.SIGKILL)
-    while not list(there.glob("results/*.json")):
-        sleep(0.01)
+    # A worker that has begun to train; its lock says which.
+    begun = first_of(stopped, lambda: list(there.glob("work/*/run/config.json")), log)
+    os.kill(json.loads((begun.parents[1] / "lock").read_bytes())["pid"], signal.SIGKILL)
+    first_of(stopped, lambda: list(there.glob("results/*.json")), log)
     os.killpg(stopped.pid, signal.SIGINT)
     assert stopped.wait(900) == 130, log.read_text()
     assert "Run it again to continue." in log.read_text()
-    first = {path: path.stat().st_mtime_ns for path in there.glob("results/*.json")}
+    before = {path: path.stat().st_mtime_ns for path in there.glob("results/*.json")}
     ended = on_ray(comparison(tmp_path, there), log)
     assert ended.wait(900) == 0, log.read_text()
-    assert all(path.stat().st_mtime_ns == then for path, then in first.items())
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+    assert len(scores(here)) == 4
     assert scores(there) == scores(here)
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -23,7 +24,8 @@ class Nodes:
     """The same command line on both."""
 
     def __init__(self, files: list[Path], folder: Path):
-        place = f"127.0.0.1:{loopback(2)[0]['MASTER_PORT']}"
+        self.port = int(loopback(2)[0]["MASTER_PORT"])
+        place = f"127.0.0.1:{self.port}"
         meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", place, "--rdzv-id", "run"]
         shape = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "3"]
         recipe = f"{ROOT / 'tests' / 'pretrain' / 'tiny_runs.py'}:rows"
@@ -43,13 +45,20 @@ class Nodes:
             self.command, env=self.environment, stderr=subprocess.DEVNULL, start_new_session=True
         )
 
+    def is_open(self) -> bool:
+        """Whether the others can meet here. The node that has the address must not be lost."""
+        with socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
 
 @pytest.mark.parametrize("killed", ["a process", "a node"])
 def test_a_run_on_two_nodes_goes_on_when_one_is_killed(killed: str, tmp_path: Path):
     files, whole, broken = corpus(tmp_path / "text"), tmp_path / "whole", tmp_path / "broken"
     unkilled = [started("rows", files, whole, environment) for environment in loopback(2)]
     nodes = Nodes(files, broken)
-    first, second = nodes.start(), nodes.start()
+    first = nodes.start()
+    wait_for(nodes.is_open, MINUTES)
+    second = nodes.start()
     wait_for(lambda: last_step(logged(broken)) >= 7 and bool(checkpoints(broken)), MINUTES)
     (victim,) = children(second.pid)
     at = last_step(logged(broken))
