@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ def told(**figures: Any) -> dict[str, Any]:
 # What is written --------------------------------------------------------------------------------
 
 
-def embed(source: Embedder, text: Sentences, folder: Path, kind: str = "npz") -> object:
+def embed(source: Embedder, text: Sentences, folder: Path, kind: Any = "npz") -> object:
     folder.mkdir()
     lines = (" ".join(words) for words in text)
     return dump(source, lines, folder / f"vectors.{kind}", DumpConfig(format=kind))
@@ -359,7 +360,7 @@ def writer(embedder: Embedder, text: Sentences, scratch: Path) -> dict[str, Any]
     n_words, ready = sum(map(len, text)), Ready(embedder.n_layers, embedder.dim)
     verbs: dict[str, Verb] = {"hdf5": hdf5, "npz": embed, "index": index}
     for precision in PRECISIONS:
-        verbs[f"store {precision}"] = lambda *a, p=precision: store(*a, p)  # type: ignore[misc]
+        verbs[f"store {precision}"] = partial(store, precision=precision)
     found = {}
     for name, verb in verbs.items():
         pool = AtOnce(ready)

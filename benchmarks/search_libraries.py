@@ -231,6 +231,7 @@ def of_faiss(
     from elmore.embedding import Layers
     from elmore.search import approximate as own
     from elmore.search.index_snapshot import nearest
+    from elmore.search.origins import OriginTable
     from elmore.search.segment import Segment, Table, write_segment
     from elmore.search.vector_space import Query, equal_mix
     from elmore.store.precision import Codec
@@ -244,6 +245,7 @@ def of_faiss(
         position=np.zeros(n, np.int64),
         keys=np.zeros(1, np.uint64),
         static=np.zeros((word[-1] + 1, D), np.float16),
+        origins=OriginTable(np.full((1, 5), -1, np.int32), [], []),
     )
     parts = (uses[None, i : i + CHUNK].astype(np.float32) for i in range(0, n, CHUNK))
     blocks = (codec.stored(codec.encode(part), 0, part.shape[1]) for part in parts)

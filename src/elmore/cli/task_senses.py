@@ -118,14 +118,14 @@ def _layers(source: str, cache: Path | None) -> "tuple[LayerSource, Reader | Non
     from elmore.errors import ConfigError
     from elmore.store.cached import CachedEmbedder
     from elmore.tasks.encoders.layer_sources import LayersInStore
-    from elmore.tasks.encoders.names import BERT, NONE, STATIC, STORE
+    from elmore.tasks.encoders.names import NONE, STATIC, STORE, parts_of
     from elmore.tasks.encoders.source import StaticContext
 
     if source == NONE or "+" in source or source.startswith(STORE):
         raise ConfigError(f"encoder {source!r}: expected one model, or glove:FILE.")
     if source.startswith(STATIC):
         return StaticContext(load_static(source.removeprefix(STATIC))), None
-    embedder = Embedder.load(source.removeprefix(BERT))
+    embedder = Embedder.load(parts_of(source)[0].model)
     if cache is None:
         return embedder, embedder.reader
     cached = CachedEmbedder(embedder, LayersInStore.cached(embedder, cache).store)

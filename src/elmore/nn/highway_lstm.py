@@ -50,7 +50,7 @@ class Packing:
         """(N, …) -> (B, T, …), zero beyond each sentence's end."""
         n_rows, n_words = self.shape
         flat = packed.new_zeros(n_rows * n_words, *packed.shape[1:])
-        return flat.index_copy(0, self.words, packed).unflatten(0, (n_rows, n_words))
+        return flat.index_copy(0, self.words, packed).view(n_rows, n_words, *packed.shape[1:])
 
 
 class HighwayLSTM(nn.Module):

@@ -200,7 +200,7 @@ def _seen_by(
 
 
 def _place(use: Use) -> dict[str, Any]:
-    place = {"id": use.id, "words": use.words, "position": use.position}
+    place: dict[str, Any] = {"id": use.id, "words": use.words, "position": use.position}
     if (origin := use.origin) is not None:
         place["text"] = None if origin.text in ("", " ".join(use.words)) else origin.text
         place["file"], place["line"] = origin.file or None, origin.line or None

@@ -88,7 +88,8 @@ def _notes(
             f"{asked.source} has no softmax: only the new softmax is trained for the first "
             f"{_softmax_first(config)}, then the whole model (softmax_first)."
         )
-    warmup = config.loop.schedule.warmup
+    schedule = config.loop.schedule
+    warmup = 0 if schedule.kind == "slanted" else schedule.warmup  # a slant fits into any run
     if steps is not None and warmup >= steps:
         notes.append(
             f"The learning rate is still rising when the run ends: {steps:,} steps, "
