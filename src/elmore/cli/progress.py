@@ -39,7 +39,8 @@ class Bar:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._bars.stop()
+        if not self._bars.disable:  # rich before 15 would print an empty line
+            self._bars.stop()
         if isinstance(error, KeyboardInterrupt) and self._if_stopped:
             error.add_note(self._if_stopped)
 
