@@ -25,9 +25,10 @@ from elmore.serve.schemas import (
     NeighborsRequest,
     Passage,
     SensesAnswer,
+    WordsAsked,
     WordsOfIndex,
 )
-from elmore.serve.word_list import Order, WordList
+from elmore.serve.word_list import WordList
 from elmore.uses.use import Use
 
 T = TypeVar("T")
@@ -131,10 +132,10 @@ class IndexService:
         said = {**_place(use), "before": before[-_AROUND:], "after": after[:_AROUND]}
         return Passage.model_validate(said)
 
-    async def words(self, letters: str, order: Order, start: int, n: int) -> WordsOfIndex:
+    async def words(self, asked: WordsAsked) -> WordsOfIndex:
         """Some of the indexed words with these letters."""
-        found = await self._neighbors.run(lambda: self._words.find(letters, order))
-        some = [word._asdict() for word in found[start : start + n]]
+        found = await self._neighbors.run(lambda: self._words.find(asked.letters, asked.order))
+        some = [word._asdict() for word in found[asked.start : asked.start + asked.n]]
         said = {"words": some, "total": len(found), "counted": self._words.progress}
         return WordsOfIndex.model_validate(said)
 

@@ -35,16 +35,14 @@ from elmore.serve.schemas import (
     SubstitutesAnswer,
     SubstitutesRequest,
     WordsAnswer,
+    WordsAsked,
     WordsOfIndex,
     WordsRequest,
 )
 from elmore.serve.server import Server, TheServer, unless_gone
-from elmore.serve.word_list import Order
 
 MAX_PAIRS = 1 << 16
 """Of words in `/similarity`; nobody can look at a picture of more."""
-MAX_WORDS = 500
-"""Of the index in one answer."""
 BODY_PROBLEMS = (400, 401, 408, 413, 422)
 MODEL_PROBLEMS = (*BODY_PROBLEMS, 429)
 LENGTHS, UNREADABLE = "X-Sentence-Lengths", "X-Unreadable-Share"
@@ -247,16 +245,11 @@ async def senses(
 
 @router.get("/index/words", responses=documented(401, 404, 422, 429))
 async def index_words(
-    request: Request,
-    server: TheServer,
-    letters: Annotated[str, Query(max_length=100)] = "",
-    order: Annotated[Order, Query()] = "uses",
-    start: Annotated[int, Query(ge=0)] = 0,
-    n: Annotated[int, Query(ge=1, le=MAX_WORDS)] = 50,
+    request: Request, server: TheServer, asked: Annotated[WordsAsked, Query()]
 ) -> WordsOfIndex:
     """Words of the index, by their frequency or their number of senses. Without `letters`, function
     words are left out."""
-    return await unless_gone(request, _searching(server).words(letters, order, start, n))
+    return await unless_gone(request, _searching(server).words(asked))
 
 
 @router.get("/index/examples", responses=documented(401, 404, 429))

@@ -9,9 +9,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from elmore.config import Foreign, Frozen
+from elmore.serve.word_list import Order
 
 MAX_K = 1000
 MAX_TOP = 100
+MAX_WORDS = 500  # of the index in one answer
 MAX_WEIGHT = 1000.0  # far above any learned weight; its products fit into float32
 
 
@@ -232,6 +234,17 @@ class Passage(Use):
 
 class Examples(_Answer):
     examples: list[Use]
+
+
+class WordsAsked(BaseModel):
+    """The query of `/index/words`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    letters: str = Field(default="", max_length=100)
+    order: Order = "uses"
+    start: int = Field(default=0, ge=0)
+    n: int = Field(default=50, ge=1, le=MAX_WORDS)
 
 
 class WordOfIndex(_Answer):

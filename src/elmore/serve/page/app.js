@@ -58,7 +58,10 @@ function go(change, { small = false, focusWords = false, written = null } = {}) 
 
 /** `written` is the sentence as its text has it, if that is known. */
 function fillIn({ sentence, other }, written = null) {
-  if (sentence !== undefined) byId("sentence").value = written ?? prose(sentence);
+  if (sentence !== undefined) {
+    byId("sentence").value = written ?? prose(sentence);
+    byId("browse").open = isEmpty(sentence);
+  }
   if (other !== undefined) byId("other").value = prose(other);
 }
 
