@@ -19,7 +19,7 @@ done
 elmore pretrain "$words/wiki.train.txt" "$words/docs.train.txt" --output "$run" \
   --valid "$words/wiki.valid.txt" --recipe "$here/small_zh.py:small_zh" --resume
 if [ ! -e "$run.lens" ]; then
-  elmore lens "$run" "$words/wiki.train.txt" --words 300000 --output "$run.lens"
+  elmore lens "$run" "$words/wiki.train.txt" --as-is --words 300000 --output "$run.lens"
 fi
 elmore evaluate "$run" "$(text wiki.test)" --tokenize
 elmore demo --model "$run.lens"

@@ -47,7 +47,7 @@ def small_zh() -> PretrainConfig:
         reading=ReadingConfig(as_is=True, buffer=20_000),
         vocabulary=VocabularyConfig(min_count=1, max_size=VOCABULARY),
         loop=LoopConfig(
-            steps=5_600,
+            steps=4_053,
             optimizer=AdamWConfig(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.01),
             schedule=CosineSchedule(warmup=200, floor=0.02),
             clip=1.0,
