@@ -40,6 +40,7 @@ def chinese_reader(reader: Path) -> Path:
     return reader
 
 
+@pytest.mark.slow
 def test_every_block_runs_and_prints_what_it_says(chinese_reader: Path):
     printed, names = "", {"__name__": "page"}
     for language, text in blocks(PAGE):
