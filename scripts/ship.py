@@ -224,7 +224,7 @@ def _use(name: str, model: ModelSummary) -> str:
 
 
 def _model(model: ModelSummary, folder: Path) -> str:
-    words = sum(1 for _ in (folder / "vocab.txt").open(encoding="utf-8"))
+    words = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
     rows = [
         ("input", model.input),
         ("context", model.context),

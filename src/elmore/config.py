@@ -52,9 +52,13 @@ def load_json(path: Path, kind: type[Config]) -> Config:
         return kind.model_validate_json(content)
 
 
+EVERY_NAME = "every name"
+"""A context for `model_dump`: also settings that are not saved where they have their default."""
+
+
 def override(config: Config, settings: Iterable[str]) -> Config:
     """Apply `a.b=c`, each value read as JSON or else as text. Unknown names are errors."""
-    values = config.model_dump(mode="json")
+    values = config.model_dump(mode="json", context=EVERY_NAME)
     renewed: list[dict[str, Any]] = []
     for setting in settings:
         path, equals, text = setting.partition("=")

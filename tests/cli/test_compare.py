@@ -135,4 +135,6 @@ def test_other_settings_for_the_same_folder_are_refused(
     assert compare(data, "--quiet") == 0
     capsys.readouterr()
     assert compare(data, "--epochs=2") == 2
-    assert "(epochs, tuning.epochs)" in capsys.readouterr().err
+    assert (
+        "(encoder.gpt.epochs, encoder.lm.epochs, epochs, tuning.epochs)" in capsys.readouterr().err
+    )

@@ -17,8 +17,7 @@ def convert(
     target: Annotated[
         Path,
         typer.Argument(
-            help="A new folder, x.zip, x.tar.gz, x.hdf5 (AllenNLP's format), or static vectors: "
-            "x.txt (word2vec's text), x.npz."
+            help="A new folder, x.zip, x.tar.gz, x.hdf5 (AllenNLP's); static vectors: x.txt, x.npz."
         ),
     ],
     options: OptionsFile = None,

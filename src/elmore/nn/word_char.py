@@ -4,13 +4,19 @@ models without word vectors have only the spelling.
 """
 
 # W words, C characters in a row, E word dim, F filters, D output dim
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from torch import Tensor, nn
 
-from elmore.config import Frozen
+from elmore.config import EVERY_NAME, Frozen
 from elmore.nn.char_cnn import CharCNN, CharCNNConfig
 
 
@@ -50,6 +56,17 @@ class WordCharConfig(Frozen):
     classes: bool = False
     """Of a new model: its characters are the corpus's most frequent, not the vocabulary's, and each
     other one falls into a class (text/character_classes.py)."""
+
+    @model_serializer(mode="wrap")
+    def _saved(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        """Without `classes` where there are none: so it is in models of earlier versions, which
+        keep their fingerprints."""
+        saved: dict[str, Any] = handler(self)
+        if not self.classes and info.context != EVERY_NAME:
+            saved.pop("classes", None)
+        return saved
 
     @model_validator(mode="after")
     def _fits(self) -> "WordCharConfig":

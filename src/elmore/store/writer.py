@@ -5,7 +5,7 @@ or a full disk, the store is as the last commit left it.
 
 import os
 import zlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -89,20 +89,24 @@ class StoreWriter:
         self.folder = folder
         self._lock = Lock(folder)
         try:
-            with writing(folder):
-                self._start()
+            with writing(folder), ExitStack() as opened:
+                self._start(opened)
+                opened.pop_all()  # from here on `close` closes them
         except BaseException:
             self._lock.release()
             raise
 
-    def _start(self) -> None:
+    def _start(self, opened: ExitStack) -> None:
         self.snapshot = Snapshot.open(self.folder)
         manifest = self.manifest = self.snapshot.manifest
         _trim(self.folder, manifest)
         self._records = AppendFile(self.folder / RECORDS, manifest.records)
+        opened.callback(self._records.close)
         self._text = AppendFile(self.folder / WORDS, manifest.text)
+        opened.callback(self._text.close)
         self._full = list(manifest.shards[:-1])
         self._shard = self._open_shard(manifest.shards[-1] if manifest.shards else FileState())
+        opened.callback(self._shard.close)
         if not hash_table.finds_all(
             self.snapshot.table, self.snapshot.records, self.snapshot.n_records
         ):

@@ -268,7 +268,7 @@ def _complete(before: Any, now: dict[str, Any]) -> Any:
     may be chosen now. Its classification was of trees."""
     match before:
         case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
-            encoder = {"lm": now["fit"]["encoder"]["lm"], **encoder}
+            encoder = {way: now["fit"]["encoder"][way] for way in ("lm", "gpt")} | encoder
             task = {"layout": "trees", **task} if task.get("kind") == "classification" else task
             tuning = now["fit"]["tuning"]
             return {**rest, "fit": {"tuning": tuning, **fit, "encoder": encoder, "task": task}}
