@@ -18,7 +18,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from elmore.cluster.address import Place
-from elmore.cluster.pooled_embedder import PooledEmbedder, embedding_pool
+from elmore.cluster.pooled_embedder import PooledEmbedder, embedding_pool, one_thread
 from elmore.cluster.ray_pool import Load, RayPool
 from elmore.cluster.shard import EmbedShard, Layers, Shard
 from elmore.dump.config import DumpConfig
@@ -254,8 +254,11 @@ def speed(
         for number in range(options.rounds):
             for name, verb in (("embed", hdf5), ("store", store)):
                 turn: dict[str, Any] = {"verb": name}
-                for who, source in (("one", embedder), ("ray", pooled)):
-                    with emptied(scratch / who) as folder:
+                for who, source, alone in (
+                    ("one", embedder, nullcontext),
+                    ("ray", pooled, one_thread),
+                ):
+                    with emptied(scratch / who) as folder, alone():
                         before = cpu_seconds()
                         _, seconds = timed(lambda: verb(source, text, folder))  # noqa: B023
                     turn |= {who: round(seconds, 2), f"{who}_cpu": round(cpu_seconds() - before, 2)}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
+import torch
+
 from elmore.cluster.address import Place
 from elmore.cluster.pool import Pool, in_order
 from elmore.cluster.ray_pool import Load, RayPool
@@ -70,9 +72,20 @@ def embedder_on(
         yield embedder
         return
     told("Starting Ray." if place.address is None else f"Joining Ray at {place.address}.")
-    with embedding_pool(place, embedder, batch_words) as pool:
+    with embedding_pool(place, embedder, batch_words) as pool, one_thread():
         told(f"Workers: {pool.workers}.")
         yield PooledEmbedder(embedder, pool)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """What writes beside the workers has one thread: more would take their cores from them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def embedding_pool(place: Place, embedder: Embedder, batch_words: int) -> RayPool[Shard, Layers]:
