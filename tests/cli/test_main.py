@@ -48,6 +48,7 @@ def test_no_arguments_print_the_help(capsys: pytest.CaptureFixture[str]):
         (["embed", "a", "b.hdf5"], "a: no such file"),
         (["embed", "a", "b.hdf5", "--model", "m", "--format", "csv"], "csv"),
         (["embed", "a", "b.hdf5", "--model", "m", "--batch-words", "many"], "--batch-words"),
+        (["embed", "a", "b.hdf5", "--model", "m", "--batch-words", "0"], "--batch-words"),
         (["embed", "a", "b.hdf5", "--model", "m", "--no-such"], "--no-such"),
         (["convert", "a"], "target"),
     ],

@@ -65,13 +65,13 @@ def embed(
         Format | None, typer.Option(help="Needed if OUTPUT's ending does not say it.")
     ] = None,
     batch_words: Annotated[
-        int | None, typer.Option(help="Words per batch; fewer words need less memory.")
+        int | None, typer.Option(help="Words per batch; fewer words need less memory.", min=1)
     ] = None,
     stateful: Annotated[
         bool, typer.Option("--stateful", help="Carry LSTM state over sentences, as bilm-tf did.")
     ] = False,
     batch_sentences: Annotated[
-        int, typer.Option(help="Sentences per batch, with --stateful.")
+        int, typer.Option(help="Sentences per batch, with --stateful.", min=1)
     ] = 64,
     forget_sentences: Annotated[
         bool, typer.Option("--forget-sentences", help="Do not write sentence_to_index.")
