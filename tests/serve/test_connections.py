@@ -2,6 +2,7 @@
 always answered.
 """
 
+import asyncio
 import contextlib
 import json
 import re
@@ -12,15 +13,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from elmore.embedder import Embedder
 from elmore.serve.app import create_app
 from elmore.serve.config import ServeConfig
+from elmore.serve.connections import limited
 from tests.serve.running import running
 
 HEAD = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 BODY = json.dumps({"sentences": [["bank"] * 100]}).encode()
 REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+async def freeze() -> None:
+    """Holds up the whole server, as a burst of other work does."""
+    time.sleep(1)
 
 
 class Served:
@@ -53,6 +62,7 @@ class Served:
 @contextlib.contextmanager
 def served(embedder: Embedder, **limits: Any) -> Iterator[Served]:
     app = create_app(embedder, config=ServeConfig(max_words=20_000, **limits))
+    app.add_api_route("/freeze", freeze)
     with running(app) as address:
         yield Served(address, app)
 
@@ -126,6 +136,67 @@ def test_a_connection_that_was_used_is_kept_longer(tiny_embedder: Embedder):
         assert server.status() == 200
         used.sendall(ask)
         assert received(used).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("limit", [{"max_connections": 20}, {"client_connections": 20}])
+def test_a_request_that_waits_to_be_read_is_not_closed(
+    tiny_embedder: Embedder, limit: dict[str, int]
+):
+    """In a burst, all connections are accepted before the first request is read."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(served(tiny_embedder, idle_seconds=60, **limit))
+        ask = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        kept = stack.enter_context(server.connect(ask))
+        assert received(kept).startswith(b"HTTP/1.1 200")
+        stack.enter_context(server.connect(ask.replace(b"/health", b"/freeze")))
+        time.sleep(0.2)
+        asking = stack.enter_context(server.connect(REQUEST))
+        kept.sendall(REQUEST)  # so is the next request of a connection that was idle
+        for _ in range(40):
+            stack.enter_context(server.connect())
+        assert asking.recv(100).startswith(b"HTTP/1.1 200")
+        assert kept.recv(100).startswith(b"HTTP/1.1 200")
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.closed = b"", False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+def test_a_request_that_was_read_but_not_begun_is_not_closed(tiny_embedder: Embedder):
+    """Between the two, the server may accept others."""
+
+    async def answer_the_second() -> tuple[bool, bytes]:
+        http: Any = limited(ServeConfig(max_connections=1))
+        config = uvicorn.Config(create_app(tiny_embedder), http=http, log_level="critical")
+        config.load()
+        asking, late = Wire(), Wire()
+        first, second = (http(config, ServerState(), {}) for _ in range(2))
+        first.connection_made(asking)
+        first.data_received(REQUEST)  # makes a task, which has not run yet
+        second.connection_made(late)
+        return asking.is_closing(), late.written
+
+    closed, written = asyncio.run(answer_the_second())
+    assert not closed
+    assert written.startswith(b"HTTP/1.1 503")
 
 
 def test_clients_that_do_not_finish_their_bodies_lock_nobody_out(tiny_embedder: Embedder):

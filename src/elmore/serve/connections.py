@@ -4,6 +4,7 @@ uvicorn's HTTP protocol, with a list of all connections that is looked through e
 
 import asyncio
 from http import HTTPStatus
+from socket import MSG_PEEK
 from typing import Any, ClassVar, cast
 
 from starlette.types import Receive, Scope, Send
@@ -36,10 +37,8 @@ class Connections:
         if len(same) >= self._config.client_connections or (
             len(self._all) >= self._config.max_connections
         ):
-            now, patience = new.loop.time(), self._config.stall_seconds
-            ranked = [(each.use(now - patience), each.since, id(each), each) for each in crowd]
-            use, _, _, least = min(ranked)
-            if use == _IN_USE:
+            least = self._least_used(crowd, new.loop.time())
+            if least is None:
                 headers = {"Retry-After": "1"}
                 new.refuse(RefusedError(503, "There are too many connections.", headers))
                 return
@@ -52,6 +51,13 @@ class Connections:
 
     def discard(self, connection: "Connection") -> None:
         self._all.discard(connection)
+
+    def _least_used(self, crowd: list["Connection"], now: float) -> "Connection | None":
+        """The oldest of those that are used least; none if all are in use."""
+        before = now - self._config.stall_seconds
+        ranked = sorted((each.use(before), each.since, id(each), each) for each in crowd)
+        unused = (each for use, _, _, each in ranked if use != _IN_USE)
+        return next((each for each in unused if not each.has_unread()), None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         for connection in list(self._all):
@@ -117,11 +123,27 @@ class Connection(H11Protocol):
         """How much it is used; stalled if the client has not read, or not sent, since `before`."""
         if self.transport.is_closing():
             return _CLOSING
-        if not self._n_requests:
+        if not self._has_request():
             return _IDLE if self._used else _NEVER_USED
         receiving = self.cycle is not None and self.cycle.more_body
         waiting_since = self.since if receiving else self._paused_since
         return _STALLED if waiting_since is not None and waiting_since < before else _IN_USE
+
+    def _has_request(self) -> bool:
+        """Also one whose head was read, but which `_serve` has not been given yet."""
+        read = self.cycle is not None and not self.cycle.response_complete
+        return read or self._n_requests > 0
+
+    def has_unread(self) -> bool:
+        """If bytes have arrived that were not read yet: a request, most likely. In a burst, many
+        connections are accepted before the first of them is read."""
+        if self.transport.is_closing() or self._has_request():
+            return False
+        with self.transport.get_extra_info("socket").dup() as socket:
+            try:
+                return bool(socket.recv(1, MSG_PEEK))
+            except OSError:  # nothing there, or closed by the client
+                return False
 
     def check_time(self, config: ServeConfig, now: float) -> None:
         if self.transport.is_closing():  # but what was written has not been read
