@@ -5,6 +5,7 @@ what is said when something does not fit.
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -103,15 +104,26 @@ def test_the_language_models_losses_are_added(folder: Path):
     torch.manual_seed(7)
     joint = head.loss([], places, batch)
     torch.manual_seed(7)
+    n_pieces = {
+        "source": sum(len(head._source(text)) for text in batch),
+        "target": sum(len(head._target(text)) for text in batch),
+    }
     own = sum(
         loss / count
         for loss, count in (
-            model.loss(*head._tensors(head.lines[side].draw(len(batch))))
+            model.loss(*head._tensors(head.lines[side].draw(n_pieces[side])))
             for side, model in (("source", head.model.source), ("target", head.model.target))
         )
     )
     torch.testing.assert_close(joint, alone + own, rtol=1e-5, atol=1e-5)
     assert type(head.lines["target"]).__name__ == "RunLines"
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_language_models_read_as_many_pieces_as_the_pairs(folder: Path, side: str):
+    """Lines of the language model may be much longer than the pairs."""
+    drawn = [int(head_of(folder).lines[side].draw(500)[1].sum()) for _ in range(20)]
+    assert 400 < np.mean(drawn) < 600
 
 
 def test_a_resumed_training_has_the_same_bits(folder: Path, tmp_path: Path):

@@ -133,18 +133,20 @@ class GenerationHead(Head[Text, Output]):
             self.lines = {side: monolingual(*given, longest) for side, given in sides.items()}
 
     def loss(self, encoded: Batches, places: Places, examples: Sequence[Text]) -> Tensor:
-        """The mean per piece; in training also those of the language models on their own lines."""
+        """The mean per piece; in training also those of the language models on lines of their own,
+        of about as many pieces as the pairs have on that side."""
         target = self._tensors(padded([self._target(example) for example in examples]))
         source, vectors = self._read(encoded, places, examples)
         found = self.model.loss(source, target, vectors)
         total = (found.pieces + self.config.coverage * found.coverage) / found.count
         if self.training and self.lines:
-            for side, model, weight in (
-                ("source", self.model.source, self.config.source_lm_loss),
-                ("target", self.model.target, self.config.target_lm_loss),
+            for side, model, weight, (_, lengths) in (
+                ("source", self.model.source, self.config.source_lm_loss, source),
+                ("target", self.model.target, self.config.target_lm_loss, target),
             ):
                 if weight:
-                    loss, count = model.loss(*self._tensors(self.lines[side].draw(len(examples))))
+                    lines = self.lines[side].draw(int(lengths.sum()))
+                    loss, count = model.loss(*self._tensors(lines))
                     total = total + weight * loss / count
         return total
 

@@ -22,10 +22,11 @@ class OwnLines:
 
     def __init__(self, rows: Sequence[Sequence[int]]):
         self.rows = rows
+        self.mean_length = sum(map(len, rows)) / len(rows)
 
-    def draw(self, n: int) -> Lines:
-        """By torch's generator, which the training seeds."""
-        drawn = torch.randint(len(self.rows), (n,)).tolist()
+    def draw(self, n_pieces: int) -> Lines:
+        """Lines of about so many pieces, by torch's generator, which the training seeds."""
+        drawn = torch.randint(len(self.rows), (_n_lines(n_pieces, self.mean_length),)).tolist()
         return padded([self.rows[i] for i in drawn])
 
 
@@ -34,10 +35,15 @@ class RunLines:
 
     def __init__(self, corpus: PieceCorpus, subwords: Subwords, longest: int):
         self.batches = LineBatches(corpus, LinesConfig(longest=max(2, longest)), subwords)
+        self.mean_length = float(corpus.lengths.sum()) / self.batches.n_lines + 2
 
-    def draw(self, n: int) -> Lines:
-        drawn = torch.randint(self.batches.n_lines, (n,)).numpy()
-        return self.batches.read(np.sort(drawn))
+    def draw(self, n_pieces: int) -> Lines:
+        n = _n_lines(n_pieces, self.mean_length)
+        return self.batches.read(np.sort(torch.randint(self.batches.n_lines, (n,)).numpy()))
+
+
+def _n_lines(n_pieces: int, mean_length: float) -> int:
+    return max(1, round(n_pieces / mean_length))
 
 
 def monolingual(
