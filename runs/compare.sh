@@ -55,7 +55,7 @@ compare srl --epochs 3 --set lr=0.002 \
   --test "$tasks/srl_ewt_propbank/test.jsonl.xz" || failed=1
 
 # One core reads all documents once in about 70 s.
-compare coref --epochs 12 --train "$tasks/coref_litbank/train.conll.xz" \
+compare coref --epochs 8 --train "$tasks/coref_litbank/train.conll.xz" \
   --dev "$tasks/coref_litbank/dev.conll.xz" --test "$tasks/coref_litbank/test.conll.xz" || failed=1
 
 # Word senses need no training: static vectors and the model, one beside the other.
