@@ -9,6 +9,7 @@ from enum import Enum
 CONLLU_COLUMNS = 10
 _NUMBER = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")  # of a word, a range of words or an empty node
 _TAG = re.compile(r"O|[BIESLU]-\S+")
+_LONGEST_ROW = 2_000  # characters; what is longer is text, and is not looked at to its end
 _LEAST_ROWS = 5  # fewer may be text that happens to look so
 
 
@@ -21,7 +22,8 @@ class Table(Enum):
 
 def table_of(lines: Iterable[str]) -> Table | None:
     """The kind of table that the first lines of a file are part of, if any."""
-    rows = [line for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
+    cut = (line[:_LONGEST_ROW] for line in lines)
+    rows = [line for line in cut if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     if rows and is_conllu_row(rows[0]):
         return Table.CONLLU
     fields = [row.split() for row in rows]
