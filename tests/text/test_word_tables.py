@@ -14,7 +14,7 @@ CONLLU = [
 
 
 @pytest.mark.parametrize("lines", [CONLLU, ["", *CONLLU], CONLLU[2:3]])
-def test_conllu_is_known_by_its_first_row(lines: list[str]):
+def test_conllu_is_known_by_its_first_row(lines: list[str]) -> None:
     assert table_of(lines) is Table.CONLLU
 
 
@@ -26,7 +26,7 @@ def test_conllu_is_known_by_its_first_row(lines: list[str]):
         ["Anna S-PER", "and O", "Bo B-PER", "Li E-PER", ". O"],
     ],
 )
-def test_words_with_tags_are_known(lines: list[str]):
+def test_words_with_tags_are_known(lines: list[str]) -> None:
     assert table_of(lines) is Table.TAGGED
 
 
@@ -42,5 +42,5 @@ def test_words_with_tags_are_known(lines: list[str]):
         ["Good morning !"] * 9,
     ],
 )
-def test_text_is_no_table(lines: list[str]):
+def test_text_is_no_table(lines: list[str]) -> None:
     assert table_of(lines) is None
