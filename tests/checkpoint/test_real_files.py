@@ -76,6 +76,18 @@ def test_published_names_find_their_options(tiny: Tiny, tmp_path: Path, weights:
     assert find_source(place).options == place / options
 
 
+def test_two_published_models_in_one_folder_have_their_own_options(tiny: Tiny):
+    """Some copies of the PubMed model name its options like its weights."""
+    names = ["elmo_options.json", "elmo_options_PubMed_only.json"]
+    for name in names:
+        shutil.copy(tiny.options_path, tiny.options_path.with_name(name))
+    tiny.options_path.unlink()
+    for i, ending in enumerate(["", "_PubMed_only"]):
+        weights = tiny.weights.with_name(f"elmo_weights{ending}.hdf5")
+        shutil.copy(tiny.weights, weights)
+        assert find_source(weights).options == weights.with_name(names[i])
+
+
 def test_several_options_are_listed(tiny: Tiny):
     tiny.options_path.rename(tiny.options_path.with_name("a_options.json"))
     tiny.options_path.with_name("b_options.json").write_text("{}")

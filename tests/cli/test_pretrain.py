@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import io
 import json
 import os
 import signal
@@ -9,11 +10,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from elmore.cli.main import main
+from elmore.cli.pretrain import _counter
+from elmore.cli.progress import Bar
 from elmore.config import override
 from elmore.files.lock import Lock
 from elmore.pretrain import evaluate as scores
@@ -76,6 +80,35 @@ def test_a_run_says_how_it_goes_and_where_it_ends(
     assert "words/s" in err
     assert "valid average" in err
     assert len(logged(tmp_path / "run")) == 4
+
+
+def test_a_log_shows_within_seconds_that_words_are_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", log := io.StringIO())
+    clock = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr("elmore.cli.pretrain.time", clock)
+    with Bar(quiet=False) as bar:
+        show = _counter(bar)
+        for clock.now, n_words in [(100.0, 10_000), (101.0, 20_000), (161.0, 30_000)]:
+            show(n_words)
+    assert log.getvalue().splitlines() == [
+        "counting  10,000 words so far", "counting  30,000 words so far",
+    ]  # fmt: skip
+
+
+def test_the_curves_are_drawn_when_asked_or_refused_before_the_work(
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    assert pretrain(text, tmp_path / "run", "--plot", "--quiet") == 0
+    assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr("elmore.pretrain.curve.find_spec", lambda name: None)
+    code = pretrain(text, tmp_path / "other", "--plot", "--quiet")
+    assert "pip install 'elmore[plot]'" in refused(capsys, code)
+    assert not (tmp_path / "other").exists()
 
 
 def test_quiet_says_nothing(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

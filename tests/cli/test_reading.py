@@ -93,6 +93,24 @@ def test_likely_raw_text_is_one_line_of_warning(
     assert line.startswith(f"elmore: warning: {raw}: this looks like raw text")
 
 
+@pytest.mark.parametrize("how", [[], ["--tokenize"]], ids=str)
+def test_tables_of_words_are_refused_with_a_hint(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str], how: list[str]
+):
+    row = "1\tdog\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n"
+    tables = {"ud.conllu": f"# text = dog\n{row}\n", "weibo.conll": "科0\tB-ORG\n" * 5}
+    hints = {"ud.conllu": "this is CoNLL-U", "weibo.conll": "`elmore task train` reads such a file"}
+    for name, table in tables.items():
+        path = write(tmp_path, name, table)
+        out = ["--model", tiny_model, *how]
+        assert run("embed", path, tmp_path / "x.hdf5", *out) == 2
+        assert run("index", path, "--output", tmp_path / "index", *out) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 2
+        assert all(line.startswith(f"elmore: {path}: ") and hints[name] in line for line in lines)
+        assert run("embed", path, tmp_path / f"{name}.hdf5", *out, "--as-is", "--quiet") == 0
+
+
 def test_one_line_of_many_words_is_embedded_in_pieces(
     tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -42,17 +42,20 @@ def weights_in(folder: Path) -> Path | None:
 
 
 def options_beside(weights: Path) -> Path:
-    """options.json; the published pairs `X_weights.hdf5` and `X_options.json`, also if more stands
-    after `weights`; or the only file that has options in its name."""
+    """options.json; the published pairs `X_weights_Y.hdf5` and `X_options_Y.json`, the second also
+    without its `_Y`; or the only file that has options in its name."""
+    before, _, after = weights.stem.partition("_weights")
     candidates = [
         weights.with_name("options.json"),
-        weights.with_name(weights.stem.partition("_weights")[0] + "_options.json"),
+        weights.with_name(f"{before}_options{after}.json"),
+        weights.with_name(f"{before}_options.json"),
         weights.with_suffix(".json"),
     ]
     if weights.name.endswith(_KEPT_WEIGHTS):
         candidates.append(
             weights.with_name(weights.name.removesuffix(_KEPT_WEIGHTS) + _KEPT_OPTIONS)
         )
+    candidates = list(dict.fromkeys(candidates))
     for path in candidates:
         if path.is_file():
             return path

@@ -2,6 +2,8 @@
 
 import math
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,7 +97,7 @@ def pretrain(
             source=source,
             resume=resume,
             report=lambda progress, figures: _show(bar, progress, figures, kind),
-            counting=lambda n_words: bar.update(figures=f"{n_words:,} words"),
+            counting=_counter(bar),
             tell=lambda text: bar.line(f"note: {text}"),
         )
     if plot and os.environ.get("RANK", "0") == "0":
@@ -111,6 +113,20 @@ def pretrain(
         stopped = KeyboardInterrupt(progress.interrupted)
         stopped.add_note(f"Saved at step {progress.step:,}; continue with --resume.")
         raise stopped
+
+
+def _counter(bar: Bar) -> Callable[[int], None]:
+    """Shows the words so far. A log has no bar: there, a line at once, and then one per minute."""
+    due = 0.0
+
+    def show(n_words: int) -> None:
+        nonlocal due
+        bar.update(figures=f"{n_words:,} words")
+        if not bar.in_terminal and time.monotonic() >= due:
+            bar.line(f"counting  {n_words:,} words so far")
+            due = time.monotonic() + 60
+
+    return show
 
 
 def _show(bar: Bar, progress: "Progress", figures: dict[str, float], kind: str) -> None:

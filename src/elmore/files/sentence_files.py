@@ -15,6 +15,7 @@ from elmore.files.text_file import Errors, read_lines
 from elmore.text.raw_text import Raw, judge
 from elmore.text.sentences import sentences
 from elmore.text.tokenize import words
+from elmore.text.word_tables import Table, table_of
 from elmore.text.wrapped import Paragraph, unwrap, wrap_width
 
 Lines = Literal["auto", "sentence", "paragraph", "wrapped"]
@@ -51,7 +52,7 @@ class SentenceFiles:
     lines: Lines = "auto"
     """With `tokenize`: what a line is."""
     as_is: bool = False
-    """Do not ask whether words separated by spaces are raw text."""
+    """Do not ask whether words separated by spaces are raw text, or a file is a table of words."""
     keep_blank: bool = False
     """A blank line is a sentence without words; otherwise it is skipped."""
     longest: int | None = LONGEST
@@ -109,6 +110,8 @@ class SentenceFiles:
         if self.lines == "paragraph":
             return _numbered(lines)
         first, rest = _sample(lines)
+        if not self.as_is:
+            _refuse_table(first, path)
         width = wrap_width(first)
         if self.lines == "wrapped":
             return unwrap(rest, width or max(map(len, first), default=0))
@@ -149,8 +152,9 @@ def _cut(line: str) -> Iterator[str]:
 
 
 def _checked(lines: Iterator[str], path: str | Path) -> Iterator[str]:
-    """The lines, if they are not raw text."""
+    """The lines, if they are not raw text and no table."""
     first, rest = _sample(lines)
+    _refuse_table(first, path)
     verdict = judge(line[:_SAMPLE_CHARACTERS] for line in first)
     if verdict.raw is Raw.EVIDENT:
         raise InputError(
@@ -163,6 +167,19 @@ def _checked(lines: Iterator[str], path: str | Path) -> Iterator[str]:
             "at spaces only; --tokenize splits it properly, --as-is says that it is meant so."
         )
     return rest
+
+
+def _refuse_table(first: Sequence[str], path: str | Path) -> None:
+    table = table_of(first)
+    if table is None:
+        return
+    cure = "Write the words of a sentence in one line, with spaces between them"
+    if table is Table.TAGGED:
+        cure += "; `elmore task train` reads such a file as it is"
+    raise InputError(
+        f"{path}: this is {table.value}, and text was expected. {cure}. (--as-is reads every row "
+        "as a sentence.)"
+    )
 
 
 def _sample(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:

@@ -76,6 +76,15 @@ class ELMoTokenCharactersIndexer:
             padded[name] = ids
         return padded
 
+    def as_padded_tensor(
+        self,
+        tokens: Mapping[str, list[list[int]]],
+        desired_num_tokens: Mapping[str, int],
+        padding_lengths: object = None,
+    ) -> dict[str, Tensor]:
+        """The same under the name and with the arguments of AllenNLP 0.9."""
+        return self.as_padded_tensor_dict(tokens, desired_num_tokens)
+
     def get_empty_token_list(self) -> dict[str, list[list[int]]]:
         return {_NAME: []}
 

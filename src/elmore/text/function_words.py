@@ -3,24 +3,25 @@ like, in English and Chinese. In other languages only numbers and punctuation ar
 """
 
 _ENGLISH = """
-a about above across after again against all almost along already also although always am among an
-and another any anybody anyone anything are aren't around as at away back be became because become
-been before behind being below beneath beside besides between beyond both but by came can can't
-cannot come could couldn't did didn't do does doesn't doing don't done down during each either else
-enough even ever every everybody everyone everything few first for from get gets getting go goes
-going gone got had hadn't has hasn't have haven't having he he'd he'll he's her here hers herself
-him himself his how however i i'd i'll i'm i've if in indeed instead into is isn't it it's its
-itself just last least less let let's like made make makes many may maybe me might mine more most
-much must mustn't my myself near neither never next no nobody none nor not nothing now of off often
-on once one only onto or other others ought our ours ourselves out over own perhaps put quite rather
-really said same say says see seem seemed seems seen shall she she'd she'll she's should shouldn't
-since so some somebody someone something sometimes soon still such take than that that's the their
-theirs them themselves then there there's therefore these they they'd they'll they're they've thing
-things this those though through thus till to today together tomorrow too took toward towards two
-under until unto up upon us used very was wasn't way we we'd we'll we're we've well went were
-weren't what what's whatever when where whether which while who who's whoever whole whom whose why
-will with within without won't would wouldn't yes yesterday yet you you'd you'll you're you've your
-yours yourself yourselves n't 's 're 've 'd 'll 'm ca wo
+a about above across after again against ah alas all almost along already also although always am
+among amongst an and another any anybody anyone anything are aren't around as at away aye back be
+became because become been before behind being below beneath beside besides between beyond both but
+by came can can't cannot come could couldn't did didn't do does doesn't doing don't done down during
+each eh eight either else enough ere even ever every everybody everyone everything few first five
+for four from get gets getting go goes going gone got ha had hadn't has hasn't have haven't having
+he he'd he'll he's her here hers herself hey him himself his ho how however i i'd i'll i'm i've
+if in indeed instead into is isn't it it's its itself just last least less let let's like made make
+makes many may maybe me might mine more most much must mustn't my myself nay near neither never next
+nine no nobody none nor not nothing now o of off often oh on once one only onto or other others
+ought our ours ourselves out over own perhaps put quite rather really said same say says see seem
+seemed seems seen seven shall shan't she she'd she'll she's should shouldn't since six so some
+somebody someone something sometimes soon still such take ten than that that's the thee their theirs
+them themselves then there there's therefore these they they'd they'll they're they've thine thing
+things this those thou though three through thus thy till to today together tomorrow too took toward
+towards two under until unto up upon us used very was wasn't way we we'd we'll we're we've well went
+were weren't what what's whatever when where whether which while whilst who who's whoever whole whom
+whose why will with within without won't would wouldn't ye yes yesterday yet you you'd you'll you're
+you've your yours yourself yourselves n't 's 're 've 'd 'll 'm ca wo
 """
 _CHINESE = """
 的 了 是 在 我 你 您 他 她 它 我们 你们 他们 她们 它们 这 那 这个 那个 这些 那些 这里 那里 这样

@@ -123,3 +123,17 @@ def test_the_map_is_beside_the_list_where_there_is_room(
     assert map["x"] >= uses["x"] + uses["width"]
     assert map["y"] < uses["y"] + uses["height"]
     assert map["y"] + map["height"] < uses["y"] + 700
+
+
+def test_a_sense_without_words_of_its_own_is_headed_by_its_best_example(
+    visit: Callable[..., Page],
+    serve: Callable[..., str],
+    tiny_embedder: Embedder,
+    tmp_path: Path,
+):
+    """No word stands beside two of the uses, so none is characteristic."""
+    text = [[f"a{place}", "bank", f"b{place}"] for place in PLACES[:4]]
+    page = visit(at=serve(Index.build(text, tiny_embedder, tmp_path / "index", keep="all")))
+    ask(page, SENTENCE, "bank")
+    heading = page.locator("#senses .sense-name strong").first.text_content()
+    assert heading in {f"“{' '.join(words)}”" for words in text}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -82,6 +83,16 @@ def test_the_markdown_is_aligned():
     lines = report(done("none", 80.0), done(GLOVE, 85.0)).markdown().splitlines()
     assert len({len(line) for line in lines}) == 1
     assert re.fullmatch(r"\| -+ (\| -+: )+\|", lines[1])
+
+
+def test_a_notebook_shows_the_table_and_its_notes_safely():
+    found = replace(report(done("<b>", 50, seed=1)), notes=("2 < 3 examples",))
+    shown = found._repr_html_()
+    Tags(shown)
+    assert shown.count("<tr>") == 2
+    assert "&lt;b&gt;" in shown
+    assert "<p>2 &lt; 3 examples</p>" in shown
+    assert "Nothing is finished yet." in report()._repr_html_()
 
 
 def test_the_json_has_every_seeds_figures():

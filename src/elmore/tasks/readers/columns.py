@@ -12,6 +12,7 @@ from typing import Literal
 from elmore.errors import InputError
 from elmore.tasks.corpus import Words
 from elmore.tasks.readers.lines import task_lines
+from elmore.text.word_tables import is_conllu_row
 
 DOCUMENT = "-DOCSTART-"
 ConlluColumn = Literal["upos", "xpos", "deprel"]
@@ -92,9 +93,7 @@ def _column_rows(path: Path, word: int, tag: int) -> Iterator[_Row | None]:
 
 
 def _is_conllu(line: str) -> bool:
-    fields = line.split("\t")
-    numbered = len(fields) == len(_CONLLU) and _NUMBER.fullmatch(fields[0]) is not None
-    return numbered or _COMMENT.match(line) is not None
+    return is_conllu_row(line) or _COMMENT.match(line) is not None
 
 
 def _without_places(rows: Iterable[_Row | None]) -> Iterator[_Row | None]:
