@@ -50,6 +50,22 @@ def test_every_verb_refuses_raw_text_and_names_the_cure(
     assert run(*calls[verb], "--as-is") == 0
 
 
+def test_every_verb_counts_the_same_words(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Punctuation is a word, the marks of a sentence are none, and repetitions count again."""
+    raw, model = write(tmp_path, "raw.txt", PROSE * 3), ["--model", tiny_model, "--tokenize"]
+    assert run("embed", raw, tmp_path / "x.npz", *model) == 0
+    assert run("store", "plan", raw, *model) == 0
+    assert run("index", raw, "--output", tmp_path / "x.index", *model) == 0
+    captured = capsys.readouterr()
+    said = captured.out + captured.err
+    n = 3 * (len(PROSE.split()) + 4)
+    assert f"6 sentences, {n} words, " in said  # embed
+    assert f"6 sentences, {n} words in the text" in said  # store plan
+    assert f"{n} uses of" in said  # index
+
+
 def test_sentences_are_split_in_embed_too(tmp_path: Path, tiny_model: Path):
     raw, out = write(tmp_path, "raw.txt", PROSE + "\n" + PROSE), tmp_path / "x.hdf5"
     assert run("embed", raw, out, "--model", tiny_model, "--tokenize", "--quiet") == 0
