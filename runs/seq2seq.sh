@@ -50,9 +50,19 @@ pairs() { echo "$out/data/m30k.$1.en,$out/data/m30k.$1.de"; }
 compare en-de translate --encoders none --seeds 1 --epochs 15 --set task.bleu_tokenize=none \
   --train "$(pairs train)" --dev "$(pairs val)" --test "$(pairs test_2016_flickr)"
 
+# Chinese to English: models that are kept, five of their translations, and a picture of the attention.
 tatoeba=$out/data/tatoeba
-compare tatoeba translate --encoders none,both --seeds 1 --epochs 8 --source-lm "$out/lm-zh" --target-lm "$out/lm-en" \
-  --train "$tatoeba.train.tsv" --dev "$tatoeba.dev.tsv" --test "$tatoeba.test.tsv"
+shuf -n 5 --random-source="$tatoeba.test.tsv" "$tatoeba.test.tsv" | cut -f 1 >"$tatoeba.five.zh"
+for start in none both; do
+  model=$out/tatoeba-$start
+  resume=()
+  [ -f "$model/config.json" ] && resume=(--resume)
+  elmore task train translate --train "$tatoeba.train.tsv" --dev "$tatoeba.dev.tsv" --source-lm "$out/lm-zh" \
+    --target-lm "$out/lm-en" --set task.from_lms="$start" --epochs 8 --output "$model" "${resume[@]}"
+  elmore task evaluate translate --model "$model" --test "$tatoeba.test.tsv"
+  elmore task predict translate "$tatoeba.five.zh" --model "$model" --attention --picture "$model.svg" \
+    --output "$model.jsonl"
+done
 
 # One language model begins both sides of a summary.
 languages=(--source-lm "$out/lm-en" --target-lm "$out/lm-en" --set task.longest_source=150)
