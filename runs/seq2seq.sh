@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The ablation of "Unsupervised Pretraining for Sequence to Sequence Learning" on Multi30k, German to English; a published
 # figure from English to German; subject lines of e-mails, headlines of news, and Chinese to English: docs/seq2seq.md.
-# Stop it at any moment and run it again to go on; the same command in a second terminal shares the trainings.
+# Stop it at any moment and run it again to go on. While it compares, the same command in a second terminal shares the
+# trainings; language models and the models that are kept have one process each.
 #   runs/seq2seq.sh DATA [OUT]
 # DATA holds mt/, summ/, lm/{wiki,novels}.train.txt.xz and zh/lm/wiki.train.txt.xz. LM_MINUTES (40) for the English
 # language model, a quarter of it for the others; SEEDS (3) for a tenth of the pairs.
@@ -23,8 +24,8 @@ lm() {  # NAME MINUTES VALID CORPUS...
   elmore pretrain "$@" --valid "$valid" --recipe causal-laptop --minutes "$minutes" --set model.context.dim=256 \
     --set model.context.cell_dim=256 --output "$out/lm-$name" --resume
 }
-# German has no other text here than the German side of the pairs.
 lm en "$minutes" "$m30k/val.en.xz" "$data/lm/wiki.train.txt.xz" "$data/lm/novels.train.txt.xz"
+# German has no other text here than the German side of the pairs.
 lm de "$((minutes / 4))" "$m30k/val.de.xz" "$m30k/train.de.xz"
 cut -f 1 "$out/data/tatoeba.train.tsv" >"$out/data/tatoeba.train.zh"
 cut -f 1 "$out/data/tatoeba.dev.tsv" >"$out/data/tatoeba.dev.zh"

@@ -64,7 +64,8 @@ def test_it_is_built_found_and_left_when_its_source_changes(
         assert isinstance(stale, NoKernel), name
         assert "another version of its source" in stale.reason
         (source / name).write_bytes(before)
-    (source / name).write_bytes(before + b"// changed\n")
+    with (source / SOURCES[0]).open("a") as file:
+        file.write("// changed\n")
     (newer,) = build(source)
     assert newer != path
     assert not path.exists()

@@ -192,6 +192,7 @@ def test_a_request_that_was_read_but_not_begun_is_not_closed(tiny_embedder: Embe
         first.connection_made(asking)
         first.data_received(REQUEST)  # makes a task, which has not run yet
         second.connection_made(late)
+        first.check_time(ServeConfig(), first.loop.time() + 1000)  # nor is it idle
         return asking.is_closing(), late.written
 
     closed, written = asyncio.run(answer_the_second())

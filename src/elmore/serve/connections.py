@@ -150,7 +150,7 @@ class Connection(H11Protocol):
             self._closing_since = self._closing_since or now
             if now - self._closing_since > config.idle_seconds:
                 self.transport.abort()
-        elif self._n_requests:
+        elif self._has_request():
             return
         elif self._head_since is not None and now - self._head_since > config.head_seconds:
             seconds = config.head_seconds

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 
 CONLLU_COLUMNS = 10
-_NUMBER = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")  # of a word, a range of words or an empty node
+CONLLU_NUMBER = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")
+"""Of a word, a range of words or an empty node."""
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _LONGEST_ROW = 2_000  # characters; what is longer is text, and is not looked at to its end
 _LEAST_ROWS = 5  # fewer may be text that happens to look so
@@ -35,4 +36,4 @@ def table_of(lines: Iterable[str]) -> Table | None:
 
 def is_conllu_row(line: str) -> bool:
     fields = line.split("\t")
-    return len(fields) == CONLLU_COLUMNS and _NUMBER.fullmatch(fields[0]) is not None
+    return len(fields) == CONLLU_COLUMNS and CONLLU_NUMBER.fullmatch(fields[0]) is not None

@@ -12,7 +12,7 @@ from typing import Literal
 from elmore.errors import InputError
 from elmore.tasks.corpus import Words
 from elmore.tasks.readers.lines import task_lines
-from elmore.text.word_tables import is_conllu_row
+from elmore.text.word_tables import CONLLU_NUMBER, is_conllu_row
 
 DOCUMENT = "-DOCSTART-"
 ConlluColumn = Literal["upos", "xpos", "deprel"]
@@ -21,7 +21,6 @@ _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "de
 _EMPTY = "_"
 _COMMENT = re.compile(r"# ?\w+ = ")
 _PLACED = re.compile(r".[0-9]", re.DOTALL)
-_NUMBER = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")
 
 _Row = tuple[int, str, str]  # a word's line, the word and its tag
 
@@ -158,7 +157,7 @@ def _conllu_fields(line: str, where: str) -> list[str]:
             f"{where}: {len(fields)} columns ({line[:40]!r}); CoNLL-U has {len(_CONLLU)}, split "
             "by tabs."
         )
-    if not _NUMBER.fullmatch(fields[0]):
+    if not CONLLU_NUMBER.fullmatch(fields[0]):
         raise InputError(f"{where}: {fields[0]!r} is no word number; expected 1, 1-2 or 1.1.")
     if not fields[1].strip():
         raise InputError(f"{where}: the word itself is empty; expected its form.")
