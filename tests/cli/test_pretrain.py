@@ -90,9 +90,12 @@ def test_a_log_shows_within_seconds_that_words_are_counted(monkeypatch: pytest.M
     with Bar(quiet=False) as bar:
         show = _counter(bar)
         for clock.now, n_words in [(100.0, 10_000), (101.0, 20_000), (161.0, 30_000)]:
-            show(n_words)
+            show(n_words, "words")
+        clock.now = 222.0
+        show(50_000, "pieces")
     assert log.getvalue().splitlines() == [
         "counting  10,000 words so far", "counting  30,000 words so far",
+        "counting  50,000 pieces so far",
     ]  # fmt: skip
 
 

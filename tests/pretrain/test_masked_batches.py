@@ -22,7 +22,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PieceCorpus:
         for _ in range(300)
     ]
     folder = tmp_path_factory.mktemp("corpus") / "pieces"
-    write_corpus(documents, folder, None)
+    write_corpus(documents, folder)
     found = PieceCorpus(folder)
     assert len(found) == 300
     for i, document in enumerate(documents):
@@ -41,11 +41,22 @@ def same(a: MaskedBatch, b: MaskedBatch) -> bool:
 
 def test_blank_lines_and_length_cut_documents():
     assert list(cut_documents([[1], [2, 3], None, None, [], [4]])) == [[[1], [2, 3]], [[4]]]
-    assert [len(d) for d in cut_documents([[1]] * 4500)] == [2000, 2000, 500]
+    assert [len(d) for d in cut_documents([[1, 2]] * 2500)] == [1024, 1024, 452]
 
 
-def test_going_on_draws_the_same_batches(corpus: PieceCorpus):
+def test_a_batch_has_rows_of_many_documents(tmp_path: Path):
+    """Rows of one novel in a hundred batches running would teach which novel it is."""
+    novels = [[[10 + novel] * 20 for _ in range(200)] for novel in range(40)]
+    sentences = [sentence for novel in novels for sentence in (*novel, None)]
+    write_corpus(cut_documents(sentences), tmp_path / "novels")
+    some = islice(iter(batches(PieceCorpus(tmp_path / "novels"))), 50)
+    met = [set(found.ids[found.segments == 0]) - {1, 2, 3} for found in some]  # first texts
+    assert len(set.union(*met)) > 30
+
+
+def test_going_on_draws_the_same_batches(corpus: PieceCorpus, monkeypatch: pytest.MonkeyPatch):
     """Across windows and passes: 300 documents are about 900 rows, 450 batches of 2."""
+    monkeypatch.setattr("elmore.pretrain.masked_batches._WINDOW", 200)
     whole = batches(corpus)
     everything = list(islice(iter(whole), 700))
     assert whole.epoch >= 1
@@ -77,7 +88,7 @@ def test_passes_and_ranks_differ(corpus: PieceCorpus):
 
 
 def test_damaged_files(corpus: PieceCorpus, tmp_path: Path):
-    write_corpus([[[1, 2], [3]]], tmp_path / "c", None)
+    write_corpus([[[1, 2], [3]]], tmp_path / "c")
     pieces = tmp_path / "c" / PIECES
     whole = pieces.read_bytes()
     pieces.write_bytes(whole[:-1] + b"\x01")  # of valid form

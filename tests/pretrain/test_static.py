@@ -139,7 +139,7 @@ def test_frequent_words_are_thinned_out_and_words_are_drawn_by_a_power_of_their_
 
 def test_glove_counts_by_distance(tmp_path: Path):
     """a b a / b c: a–b at distance 1 twice, a–a at 2 from both sides, b–c once."""
-    write_corpus([[[3, 4, 3], [4, 5]]], tmp_path / "ids", None)
+    write_corpus([[[3, 4, 3], [4, 5]]], tmp_path / "ids")
     pairs = counted_pairs(PieceCorpus(tmp_path / "ids"), 6, GloveConfig())
     found = {(a, b): x for a, b, x in pairs.tolist()}
     assert found == pytest.approx({(3, 4): 2.0, (3, 3): 1.0, (4, 5): 1.0})

@@ -92,6 +92,23 @@ def test_each_start_takes_what_it_says(folder: Path, start: str):
         assert torch.equal(found.h, target.causal.run(ids[0][:, :-1], ids[1] - 1)[0][-1])
 
 
+@pytest.mark.parametrize("start", STARTS)
+def test_what_is_taken_can_have_a_rate_of_its_own(folder: Path, start: str):
+    assert head_of(folder, f"task.from_lms={start}").groups() == []
+    head, expected = head_of(folder, f"task.from_lms={start}", "task.lm_rate=0.1"), STARTS[start]
+    slow = {id(p) for group in head.groups() for p in group.parameters}
+    assert all(group.rate == 0.1 for group in head.groups())
+    model = head.model
+    taken = {
+        model.source.causal.pieces.weight: expected.encoder,
+        model.target.causal.pieces.weight: expected.decoder,
+        model.target.softmax.weight: expected.softmax,
+        model.out.weight: False,
+        model.attention.key.weight: False,
+    }
+    assert {id(p): id(p) in slow for p in taken} == {id(p): was for p, was in taken.items()}
+
+
 def test_the_language_models_losses_are_added(folder: Path):
     head, batch = head_of(folder), texts(folder, "dev")
     places = [[] for _ in batch]

@@ -115,15 +115,16 @@ def pretrain(
         raise stopped
 
 
-def _counter(bar: Bar) -> Callable[[int], None]:
-    """Shows the words so far. A log has no bar: there, a line at once, and then one per minute."""
+def _counter(bar: Bar) -> Callable[[int, str], None]:
+    """Shows how many words or pieces there are so far. A log has no bar: there, a line at once, and
+    then one per minute."""
     due = 0.0
 
-    def show(n_words: int) -> None:
+    def show(n: int, what: str) -> None:
         nonlocal due
-        bar.update(figures=f"{n_words:,} words")
+        bar.update(figures=f"{n:,} {what}")
         if not bar.in_terminal and time.monotonic() >= due:
-            bar.line(f"counting  {n_words:,} words so far")
+            bar.line(f"counting  {n:,} {what} so far")
             due = time.monotonic() + 60
 
     return show

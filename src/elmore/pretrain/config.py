@@ -15,7 +15,7 @@ from elmore.nn.softmax import SampledSoftmaxConfig, SoftmaxConfig
 from elmore.nn.word_char import WordCharConfig
 from elmore.pretrain.batches import RowsConfig, SentencesConfig
 from elmore.pretrain.masked_instances import InstancesConfig
-from elmore.pretrain.sentences import ReadingConfig
+from elmore.pretrain.sentences import Counting, ReadingConfig
 from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import LoopConfig
 from elmore.train.optimizer import AdamWConfig
@@ -23,6 +23,7 @@ from elmore.train.schedule import LinearSchedule
 
 RUN_VERSION = 2
 BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
+TableStart = Literal["random", "static"]
 
 
 class VocabularyConfig(Frozen):
@@ -92,6 +93,8 @@ class MaskedConfig(Frozen):
     instances: InstancesConfig = InstancesConfig()
     rows: int = Field(default=256, ge=1)
     """In each batch of each process."""
+    table_start: TableStart = "random"
+    """Of a new model's table of pieces: `static` counts neighbors in the corpus first."""
     reading: ReadingConfig = ReadingConfig(tokenize=True)
     vocabulary: PieceVocabularyConfig = PieceVocabularyConfig()
     loop: LoopConfig = LoopConfig(
@@ -130,6 +133,8 @@ class CausalRunConfig(Frozen):
     kind: Literal["causal"] = "causal"
     model: CausalConfig = CausalConfig()
     batches: LinesConfig = LinesConfig()
+    table_start: TableStart = "random"
+    """Of a new model's table of pieces: `static` counts neighbors in the corpus first."""
     reading: ReadingConfig = ReadingConfig(as_is=True)
     """Lines as they are written: pieces of a line give it back, but for its spaces."""
     vocabulary: SubwordConfig = SubwordConfig()
@@ -208,6 +213,8 @@ class Asked:
     vocabulary: Path | None
     source: str | None
     """A model to start from."""
+    counting: Counting | None = None
+    """Told how far the preparation is."""
 
 
 class Run(Frozen):

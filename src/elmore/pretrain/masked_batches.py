@@ -20,7 +20,7 @@ from elmore.pretrain.masked_instances import (
     mask,
 )
 
-_WINDOW = 100  # batches that are shuffled together
+_WINDOW = 32_000  # rows that are shuffled together, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class MaskedBatches:
         for n, i in enumerate(mine[self.first :], start=self.first + 1):
             rng = np.random.default_rng((self.seed, 2, self.epoch, int(i)))
             rows += instances(self.documents, int(i), self.config, self.marks, rng)
-            if len(rows) >= _WINDOW * self.n_rows and n < len(mine):
+            if len(rows) >= _WINDOW and n < len(mine):
                 return rows, (self.epoch, n)
         return rows, (self.epoch + 1, 0)
 

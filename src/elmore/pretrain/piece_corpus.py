@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 
 from elmore.config import Frozen
 from elmore.errors import FormatError, InputError
-from elmore.files.atomic import atomic_folder
+from elmore.files.atomic import atomic_folder, remove
 from elmore.files.checked import read_settings, write_checked
+from elmore.pretrain.config import Asked
 from elmore.pretrain.masked_instances import Ids
-from elmore.pretrain.sentences import ReadingConfig, Words, read_documents
+from elmore.pretrain.sentences import Counting, ReadingConfig, Words, read_documents
 from elmore.small_files import file_sha256
 from elmore.text.wordpiece import Pieces
 
 PIECES, SENTENCES, DOCUMENTS = "pieces.bin", "sentences.npy", "documents.npy"
 CHECKSUMS = "checksums.json"
+BREAK = -1
+"""Between two sentences, where ids of several stand in one array."""
 _ANEW = "start the run anew"
-_MAX_SENTENCES = 2000  # a longer document is cut: one pass over it must fit in memory
+_MOST_PIECES = 2048  # a longer document is cut, so that a shuffled part of the corpus has many
 _BUFFER = 1 << 20  # pieces
 
 Sentence = Sequence[int]
@@ -81,6 +84,16 @@ class PieceCorpus:
         sentences = np.searchsorted(self._sentences, np.arange(first, last), side="right")
         return self._pieces[first:last].astype(np.int32), sentences
 
+    def chunks(self, n: int, *marks: int) -> Iterator[NDArray[np.int64]]:
+        """Parts of `n` pieces, with `marks` and `BREAK` after every sentence; one at the end of a
+        part is cut there."""
+        after = [*marks, BREAK]
+        for start in range(0, self.n_pieces, n):
+            ids, sentences = self.part(start, min(start + n, self.n_pieces))
+            ends = np.flatnonzero(np.diff(sentences)) + 1
+            places = np.repeat(ends, len(after))
+            yield np.insert(ids.astype(np.int64), places, np.tile(after, len(ends)))
+
     def counts(self, n: int) -> NDArray[np.int64]:
         """How often each of `n` pieces occurs."""
         return np.bincount(self._pieces, minlength=n)
@@ -92,8 +105,20 @@ class PieceCorpus:
         return np.split(pieces, ends[1:-1] - ends[0])
 
 
+def write_texts(
+    asked: Asked, texts: dict[str, list[Path]], pieces: Callable[[Words], list[Pieces]]
+) -> None:
+    """Texts as piece ids, each in a folder of the run."""
+    asked.output.mkdir(parents=True, exist_ok=True)
+    for name, paths in texts.items():
+        remove(asked.output / name)  # of a run that ended before its first checkpoint
+        if paths:
+            sentences = read_pieces(paths, asked.config.reading, pieces)
+            write_corpus(cut_documents(sentences), asked.output / name, asked.counting)
+
+
 def write_corpus(
-    documents: Iterable[Iterable[Sentence]], folder: Path, counting: Callable[[int], None] | None
+    documents: Iterable[Iterable[Sentence]], folder: Path, counting: Counting | None = None
 ) -> None:
     """A new folder, complete or absent. `counting` is told the pieces so far."""
     ends, starts = array("q", [0]), array("q", [0])
@@ -111,7 +136,7 @@ def write_corpus(
                 if len(ends) - 1 > starts[-1]:
                     starts.append(len(ends) - 1)
                 if counting is not None:
-                    counting(ends[-1])
+                    counting(ends[-1], "pieces")
         if len(starts) == 1:
             raise InputError("The corpus has no sentence; expected one per line.")
         np.save(beside / SENTENCES, np.frombuffer(ends, dtype=np.int64))
@@ -133,11 +158,13 @@ def read_pieces(
 def cut_documents(sentences: Iterable[Sentence | None]) -> Iterator[list[Sentence]]:
     """None ends a document."""
     document: list[Sentence] = []
+    n_pieces = 0
     for sentence in sentences:
         if sentence:
             document.append(sentence)
-        if (sentence is None or len(document) >= _MAX_SENTENCES) and document:
+            n_pieces += len(sentence)
+        if (sentence is None or n_pieces >= _MOST_PIECES) and document:
             yield document
-            document = []
+            document, n_pieces = [], 0
     if document:
         yield document

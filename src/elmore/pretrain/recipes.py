@@ -162,6 +162,7 @@ def bert_laptop() -> MaskedConfig:
         ),
         instances=InstancesConfig(length=128),
         rows=32,
+        table_start="static",
         vocabulary=PieceVocabularyConfig(size=8_000),
         loop=LoopConfig(
             minutes=60,
@@ -199,6 +200,7 @@ def causal_laptop() -> CausalRunConfig:
     """For an hour on two cores: one layer of 512, 8,000 pieces."""
     return CausalRunConfig(
         model=_causal_lstm(512, 512),
+        table_start="static",
         loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
     )
 

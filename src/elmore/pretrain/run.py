@@ -104,6 +104,7 @@ def pretrain(
         valid=None if valid is None else Path(valid),
         vocabulary=None if vocabulary is None else Path(vocabulary),
         source=None if source is None else str(source),
+        counting=counting,
     )
     _refuse_other_folders(output)
     keep_large_blocks()
@@ -113,7 +114,7 @@ def pretrain(
         if not resuming and world.first:
             if (output / RUN).exists() and not resume:
                 raise InputError(f"{output} holds a run already; add --resume, or remove it.")
-            _prepare(asked, counting, world.size)
+            _prepare(asked, world.size)
         world.wait()
         run, kind = read_run(output), _kind(config)
         if resuming:
@@ -182,7 +183,7 @@ def _refuse_other_folders(output: Path) -> None:
             raise InputError(f"{output}: holds {name}, but no run; choose another --output.")
 
 
-def _prepare(asked: Asked, counting: Counting | None, n_processes: int) -> None:
+def _prepare(asked: Asked, n_processes: int) -> None:
     files, config = find_files(asked.corpus), asked.config
     if asked.valid is not None:
         find_files([asked.valid])
@@ -191,7 +192,7 @@ def _prepare(asked: Asked, counting: Counting | None, n_processes: int) -> None:
             "loop.patience and a plateau schedule follow the validation, and there is none; add "
             "--valid TEXT."
         )
-    counts = count_words(files, config.reading, counting)
+    counts = count_words(files, config.reading, asked.counting)
     run = Run(
         version=RUN_VERSION,
         config=config,

@@ -19,7 +19,8 @@ from elmore.files.text_file import Errors
 
 Words = list[str]
 Block = list[Words]
-Counting = Callable[[int], None]
+Counting = Callable[[int, str], None]
+"""Told how many there are so far, and of what: `words`, `pieces`."""
 
 _COUNTED_AT_MOST = 20_000_000  # distinct words; beyond it the rarest are forgotten
 
@@ -88,7 +89,7 @@ def count_words(files: list[Path], reading: ReadingConfig, counting: Counting | 
             counts.update(words)
             n_sentences, n_words = n_sentences + 1, n_words + len(words)
             if counting is not None and n_sentences % 10_000 == 0:
-                counting(n_words)
+                counting(n_words, "words")
             if len(counts) > _COUNTED_AT_MOST:
                 counts = Counter({word: n for word, n in counts.items() if n > 1})
     if not n_sentences:

@@ -20,6 +20,7 @@ from elmore.models.bilm import BiLM
 from elmore.nn.softmax import AdaptiveSoftmax, Softmax
 from elmore.nn.word_char import WordChar
 from elmore.pretrain.config import PretrainConfig
+from elmore.pretrain.piece_corpus import BREAK
 from elmore.pretrain.sentences import Words, read_sentences
 from elmore.text.vocabulary import Vocabulary
 
@@ -33,8 +34,6 @@ _CHUNK = 2_000_000  # words counted together
 _LEAST = 0.7  # pairs that count less say more about chance than about words
 _FLATTEN = 0.75  # the power of a neighbor's frequency, as in word2vec
 _SPARE, _ROUNDS = 32, 3  # of the randomized search for the best dimensions
-BREAK = -1
-"""After a sentence, among the ids of words."""
 _LENGTH = 0.5  # root mean square of a word's own vector: large enough to open the LSTM's gates
 
 
@@ -66,17 +65,25 @@ def fill_softmax(
     """Fill in biases and rows; words too rare to be counted keep the rows they have, and all do if
     there is too little text: then it returns False."""
     n_words, dim = softmax.weight.shape
-    frequent = min(n_words, _ROWS)
-    pairs, counts = count_neighbors(ids_of(sentences, vocabulary), n_words, frequent)
-    vectors = static_vectors(pairs, frequent, dim, seed)
+    vectors, shares = counted(ids_of(sentences, vocabulary), n_words, dim, seed)
     if vectors is not None:
         norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         known = norms.squeeze(1) > 0
         # as long, on the whole, as the random rows they replace
-        softmax.weight.data[:frequent][known] = (vectors / norms[known].mean())[known]
-    share = torch.from_numpy((counts + 1) / (counts + 1).sum())
-    softmax.bias.data[:, 0] = share.log().to(softmax.bias.dtype)
+        softmax.weight.data[: len(vectors)][known] = (vectors / norms[known].mean())[known]
+    softmax.bias.data[:, 0] = shares
     return vectors is not None
+
+
+def counted(
+    chunks: Iterable[IntArray], n_words: int, dim: int, seed: int
+) -> tuple[Tensor | None, Tensor]:
+    """Vectors of the most frequent words (at most V, P), zero where nothing is known of one; None
+    if there is too little text. And the log of each word's share of the text, (V,)."""
+    frequent = min(n_words, _ROWS)
+    pairs, counts = count_neighbors(chunks, n_words, frequent)
+    shares = torch.from_numpy((counts + 1) / (counts + 1).sum()).log().float()
+    return static_vectors(pairs, frequent, dim, seed), shares
 
 
 @torch.no_grad()

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import ConfigError, InputError
-from elmore.files.atomic import remove, write_text
+from elmore.files.atomic import write_text
 from elmore.nn.word_pairs import Ids
 from elmore.pretrain.config import Asked, VocabularyConfig
-from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
-from elmore.pretrain.sentences import Counts, ReadingConfig
+from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
+from elmore.pretrain.sentences import Counts
 from elmore.pretrain.static_config import SgnsConfig, StaticRunConfig, StaticVocabularyConfig
 from elmore.text.vocabulary import MARKS, VOCABULARY, Vocabulary
 
@@ -31,12 +31,9 @@ def prepare_words(
     if asked.source is not None:
         raise ConfigError("Static vectors are learned from the text alone; leave out --from.")
     vocabulary = chosen_vocabulary(asked, config.vocabulary, counts)
-    asked.output.mkdir(parents=True, exist_ok=True)
+    ids = {word: i for word, i in vocabulary.ids.items() if word not in MARKS}
     texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
-    for name, paths in texts.items():
-        remove(asked.output / name)  # of a run that ended before its first checkpoint
-        if paths:
-            _write_ids(paths, config.reading, vocabulary, asked.output / name)
+    write_texts(asked, texts, lambda words: [(ids[word],) for word in words if word in ids])
     write_text(asked.output / VOCABULARY, "".join(vocabulary.lines()))
     return vocabulary
 
@@ -56,16 +53,6 @@ def chosen_vocabulary(
             "or --set vocabulary.min_count=1."
         )
     return found
-
-
-def _write_ids(
-    paths: list[Path], reading: ReadingConfig, vocabulary: Vocabulary, folder: Path
-) -> None:
-    ids = {word: i for word, i in vocabulary.ids.items() if word not in MARKS}
-    known = read_pieces(
-        paths, reading, lambda words: [(ids[word],) for word in words if word in ids]
-    )
-    write_corpus(cut_documents(known), folder, None)
 
 
 def check_vocabulary(asked: Asked) -> None:

@@ -48,6 +48,8 @@ class GenerationConfig(Frozen):
     """Weight of the source language model's own loss on lines of its own text, so that nothing is
     forgotten."""
     target_lm_loss: float = Field(default=1.0, ge=0)
+    lm_rate: float = Field(default=1.0, gt=0, le=1)
+    """What the learning rate is multiplied by for all that was taken from language models."""
     vocabulary: int = Field(default=8_000, ge=300, le=1_000_000)
     """Byte pairs of both sides together, where no language model is given."""
     dim: int = Field(default=256, ge=1, le=65_536)

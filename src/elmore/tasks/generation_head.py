@@ -29,6 +29,7 @@ from elmore.tasks.task import Head, State, Words
 from elmore.text.causal_reader import padded
 from elmore.text.subwords import Subwords, WholeWords, parse_subwords
 from elmore.text.tokenize import words as tokens
+from elmore.train.optimizer import Group
 
 _FREE = ("search", "n_best", "attention", "longest_source", "bleu_tokenize", "bleu_lowercase")
 
@@ -131,6 +132,16 @@ class GenerationHead(Head[Text, Output]):
             }
             longest = config.longest_target
             self.lines = {side: monolingual(*given, longest) for side, given in sides.items()}
+
+    def groups(self) -> list[Group]:
+        """What was taken from the language models."""
+        config, start = self.config, self.config.started()
+        model, taken = self.model, []
+        if start.encoder:
+            taken += [*model.source.parameters()]
+        if start.decoder:
+            taken += [*(model.target if start.softmax else model.target.causal).parameters()]
+        return [] if config.lm_rate == 1 or not taken else [Group(taken, rate=config.lm_rate)]
 
     def loss(self, encoded: Batches, places: Places, examples: Sequence[Text]) -> Tensor:
         """The mean per piece; in training also those of the language models on lines of their own,

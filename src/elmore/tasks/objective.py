@@ -59,10 +59,10 @@ class TaskObjective:
         self._batches: Iterator[list[int]] = iter(())
 
     def groups(self) -> list[Group]:
-        """The task's own parameters, the mixes' at a higher rate, a fine-tuned model's at rates
-        of their own."""
+        """The task's own parameters, the mixes' at a higher rate, and at rates of their own a
+        fine-tuned model's and those that the task itself begins with."""
         encoder, config = self.model.encoder, self.config.encoder
-        tuned = tuned_groups(self.config, encoder)
+        tuned = [*tuned_groups(self.config, encoder), *self.model.head.groups()]
         shares = [mix.scalars for mix in encoder.scalar_mixes()]
         mixes = [Group(shares, rate=config.mix_rate, decay=False)] if shares else []
         apart = {id(parameter) for group in [*mixes, *tuned] for parameter in group.parameters}

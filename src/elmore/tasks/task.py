@@ -16,6 +16,7 @@ from elmore.tasks.corpus import Corpus as Corpus
 from elmore.tasks.corpus import Words as Words
 from elmore.tasks.encoded import Batches, Dims, Input, Places
 from elmore.tasks.scorers.score import Score as Score
+from elmore.train.optimizer import Group
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -66,6 +67,10 @@ class Head(nn.Module, Generic[E, P]):
 
     def prepare(self, train: Sequence[E]) -> None:
         """Once before training, and before it is resumed: pretrained weights are put in place."""
+
+    def groups(self) -> list[Group]:
+        """Its parameters that are trained at a rate of their own."""
+        return []
 
     def notes(self, examples: Sequence[E]) -> tuple[str, ...]:
         """On what it cannot read as it is."""

@@ -88,6 +88,7 @@ def test_words_are_browsed_and_searched_and_one_is_looked_at(
     expect(words).to_have_text(["银行"])
     expect(page.locator("#found")).to_have_text("1 word")  # all senses are counted by now
     page.locator("#letters").fill("bank")
+    expect(words.first).to_have_text("bank")  # the list follows the letters after a moment
     page.locator("#vocabulary .word").first.click()
     settle(page)
     expect(page.locator("#words [aria-pressed=true]")).to_have_text("bank")

@@ -24,7 +24,8 @@ from elmore.files.atomic import remove
 from elmore.models.causal import Causal, CausalLM, StatePenalty, with_dropout_of
 from elmore.pretrain.config import Asked, AutoencoderConfig, CausalRunConfig, Run, causal_config
 from elmore.pretrain.line_batches import LineBatches, Lines
-from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
+from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
+from elmore.pretrain.piece_start import start_table, write_piece_start
 from elmore.pretrain.sentences import Counts
 from elmore.text.subwords import BytePairs, Subwords, WholeWords, read_subwords
 from elmore.text.vocabulary import Vocabulary
@@ -47,17 +48,17 @@ def prepare(
     config = _trained_config(config, len(subwords), source, asked.source)
     texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (SUBWORDS, *texts):  # of a run that ended before its first checkpoint
-        remove(folder / name)
+    remove(folder / SUBWORDS)  # of a run that ended before its first checkpoint
     (folder / SUBWORDS).mkdir()
     for name, content in subwords.files().items():
         (folder / SUBWORDS / name).write_bytes(content)
-    for name, paths in texts.items():
-        if paths:
-            sentences = read_pieces(paths, config.reading, subwords.pieces)
-            write_corpus(cut_documents(sentences), folder / name, None)
+    write_texts(asked, texts, subwords.pieces)
     corpus = PieceCorpus(folder / CORPUS)
-    return config, [f"{corpus.n_pieces:,} pieces, {len(subwords):,} kinds."]
+    notes = [f"{corpus.n_pieces:,} pieces, {len(subwords):,} kinds."]
+    if source is None and config.table_start == "static":
+        shape = config.model.n_pieces, config.model.dim
+        notes += write_piece_start(folder, corpus, shape, config.loop.seed, subwords.end)
+    return config, notes
 
 
 def _subwords(
@@ -112,17 +113,17 @@ def _trained_config(
 
 
 def resumed_config(run: Run, asked: Asked) -> CausalRunConfig:
-    """The model's sizes are the run's; a vocabulary that is given must be the run's too."""
-    config, model = causal_config(asked), causal_config(run).model
+    """The model's sizes and its start are the run's; a vocabulary that is given must be too."""
+    config, was = causal_config(asked), causal_config(run)
     if asked.vocabulary is not None:
         kept = read_subwords(asked.output / SUBWORDS)
         if read_vocabulary(asked.vocabulary).files() != kept.files():
             raise ConfigError(f"{asked.vocabulary}: not the vocabulary of {asked.output}; omit it.")
-    now = config.model.model_copy(update={"n_pieces": model.n_pieces})
+    now = config.model.model_copy(update={"n_pieces": was.model.n_pieces})
     if run.source is not None:
-        dropped = with_dropout_of(model.context, now.context)
-        now = model.model_copy(update={"context": dropped})
-    return config.model_copy(update={"model": now})
+        dropped = with_dropout_of(was.model.context, now.context)
+        now = was.model.model_copy(update={"context": dropped})
+    return config.model_copy(update={"model": now, "table_start": was.table_start})
 
 
 def steps_per_epoch(run: Run) -> float:
@@ -139,6 +140,10 @@ def build(
     subwords = read_subwords(folder / SUBWORDS)
     at = newest or run.source
     model = _start(kind, config, None if at is None else load(at, heads=True), str(at))
+    if at is None and config.table_start == "static":
+        bias = model.softmax.bias if config.model.softmax_bias else None
+        for table in {model.causal.pieces.weight, model.softmax.weight}:  # one if they are tied
+            start_table(table, bias, folder)
     batches = LineBatches(
         PieceCorpus(folder / CORPUS),
         config.batches,

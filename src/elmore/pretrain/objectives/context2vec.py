@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from elmore.checkpoint.sources import load
 from elmore.checkpoint.word_models import word_checkpoint, write_word_files
 from elmore.errors import ConfigError
-from elmore.files.atomic import remove, write_text
+from elmore.files.atomic import write_text
 from elmore.models.context2vec import Context2vec, told_apart_loss
 from elmore.nn.word_pairs import Ids
 from elmore.pretrain.config import Asked, Context2vecRunConfig, Run, context2vec_config
 from elmore.pretrain.line_batches import LineBatches, Lines
-from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
+from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
 from elmore.pretrain.sentences import Counts
 from elmore.pretrain.word_corpus import (
     CORPUS,
@@ -46,12 +46,7 @@ def prepare(
         raise ConfigError("context2vec is learned from the text alone; leave out --from.")
     vocabulary = chosen_vocabulary(asked, config.vocabulary, counts)
     texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, paths in texts.items():
-        remove(folder / name)  # of a run that ended before its first checkpoint
-        if paths:
-            sentences = read_pieces(paths, config.reading, WholeWords(vocabulary).pieces)
-            write_corpus(cut_documents(sentences), folder / name, None)
+    write_texts(asked, texts, WholeWords(vocabulary).pieces)
     write_text(folder / VOCABULARY, "".join(vocabulary.lines()))
     model = config.model.model_copy(update={"n_words": len(vocabulary)})
     return config.model_copy(update={"model": model}), [f"{len(vocabulary):,} words are predicted."]

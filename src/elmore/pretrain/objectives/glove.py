@@ -3,7 +3,6 @@ met near each other. The text is counted once; a step is a part of the counts.
 """
 
 # V words, D vector dim, M distinct pairs
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from elmore.pretrain.objectives.sgns import first_vectors, rate_at, refuse_sever
 from elmore.pretrain.piece_corpus import PieceCorpus
 from elmore.pretrain.sentences import Counts
 from elmore.pretrain.static_config import GloveConfig, SgnsConfig
-from elmore.pretrain.static_start import BREAK, count_neighbors
+from elmore.pretrain.static_start import count_neighbors
 from elmore.pretrain.word_corpus import (
     CORPUS,
     VALID,
@@ -55,7 +54,7 @@ def prepare(
 def counted_pairs(corpus: PieceCorpus, n_words: int, config: GloveConfig) -> NDArray[np.void]:
     """How often two words are met, each pair once, in an order that depends on the seed alone. A
     word beside itself is met from both sides."""
-    (keys, weights), _ = count_neighbors(_chunks(corpus), n_words, n_words, config.window)
+    (keys, weights), _ = count_neighbors(corpus.chunks(_CHUNK), n_words, n_words, config.window)
     first, second = keys // n_words, keys % n_words
     low, high = np.minimum(first, second), np.maximum(first, second)
     keys, place = np.unique(low * n_words + high, return_inverse=True)
@@ -66,14 +65,6 @@ def counted_pairs(corpus: PieceCorpus, n_words: int, config: GloveConfig) -> NDA
     if not len(pairs):
         raise InputError("The corpus has no two words in one sentence; expected sentences.")
     return pairs[np.random.default_rng(config.loop.seed).permutation(len(pairs))]
-
-
-def _chunks(corpus: PieceCorpus) -> Iterator[NDArray[np.int64]]:
-    """Ids with a break after every sentence; a sentence at the end of a chunk is cut there."""
-    for start in range(0, corpus.n_pieces, _CHUNK):
-        ids, sentences = corpus.part(start, min(start + _CHUNK, corpus.n_pieces))
-        ends = np.flatnonzero(np.diff(sentences)) + 1
-        yield np.insert(ids.astype(np.int64), ends, BREAK)
 
 
 def resumed_config(run: Run, asked: Asked) -> GloveConfig:

@@ -22,7 +22,8 @@ from elmore.models.masked_model import MaskedLoss, MaskedModel, masked_loss
 from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config
 from elmore.pretrain.masked_batches import MaskedBatch, MaskedBatches
 from elmore.pretrain.masked_instances import Marks
-from elmore.pretrain.piece_corpus import PieceCorpus, cut_documents, read_pieces, write_corpus
+from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
+from elmore.pretrain.piece_start import start_table, write_piece_start
 from elmore.pretrain.sentences import Counts
 from elmore.text.piece_reader import PieceReader
 from elmore.text.train_wordpiece import train_wordpiece
@@ -46,16 +47,17 @@ def prepare(
     config = _trained_config(config, len(wordpiece), source)
     texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (TOKENIZER, *texts):  # of a run that ended before its first checkpoint
-        remove(folder / name)
+    remove(folder / TOKENIZER)  # of a run that ended before its first checkpoint
     with atomic_folder(folder / TOKENIZER) as beside:
         for name, content in wordpiece.files(config.model.max_positions).items():
             (beside / name).write_bytes(content)
-    for name, paths in texts.items():
-        if paths:
-            sentences = read_pieces(paths, config.reading, wordpiece.pieces)
-            write_corpus(cut_documents(sentences), folder / name, None)
-    return config, _notes(wordpiece, PieceCorpus(folder / CORPUS), config)
+    write_texts(asked, texts, wordpiece.pieces)
+    corpus = PieceCorpus(folder / CORPUS)
+    notes = _notes(wordpiece, corpus, config)
+    if source is None and config.table_start == "static":
+        shape = config.model.n_pieces, config.model.dim
+        notes += write_piece_start(folder, corpus, shape, config.loop.seed)
+    return config, notes
 
 
 def _wordpiece(
@@ -125,16 +127,17 @@ def _notes(wordpiece: WordPiece, corpus: PieceCorpus, config: MaskedConfig) -> l
 
 
 def resumed_config(run: Run, asked: Asked) -> MaskedConfig:
-    """The model's sizes are the run's; a vocabulary that is given must be the run's too."""
+    """The model's sizes and its start are the run's; a vocabulary that is given must be too."""
     config, kept = masked_config(asked), asked.output / TOKENIZER / VOCABULARY
     if asked.vocabulary is not None and read_vocabulary(asked.vocabulary) != read_vocabulary(kept):
         raise ConfigError(f"{asked.vocabulary}: not the vocabulary of {asked.output}; omit it.")
-    model, now = masked_config(run).model, config.model
+    was, now = masked_config(run), config.model
     if run.source is not None:
         drop = {"dropout": now.dropout, "attention_dropout": now.attention_dropout}
-        return config.model_copy(update={"model": model.model_copy(update=drop)})
-    now = now.model_copy(update={"n_pieces": model.n_pieces})
-    return config.model_copy(update={"model": now})
+        now = was.model.model_copy(update=drop)
+    else:
+        now = now.model_copy(update={"n_pieces": was.model.n_pieces})
+    return config.model_copy(update={"model": now, "table_start": was.table_start})
 
 
 def steps_per_epoch(run: Run) -> float:
@@ -149,6 +152,8 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "MaskedO
     wordpiece, _ = read_wordpiece(folder / TOKENIZER, config.model.n_pieces)
     at = newest or run.source
     model = _start(config, None if at is None else load(at, heads=True))
+    if at is None and config.table_start == "static":
+        start_table(model.bert.embed.pieces.weight, model.masked.bias, folder)
     for p in model.parameters():
         p.data = p.data.clone()  # not mapped from a file
     marks = marks_of(wordpiece, config.model.n_pieces)

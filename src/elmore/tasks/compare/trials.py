@@ -34,6 +34,12 @@ from elmore.tasks.recipes import AnyTask, FitConfig, TuningConfig
 
 RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
+_EARLIER: dict[Any, dict[str, Any]] = {
+    "classification": {"layout": "trees"},
+    "translate": {"lm_rate": 1.0},
+    "summarize": {"lm_rate": 1.0},
+}
+"""What settings were before they could be chosen, by the kind of task."""
 T = TypeVar("T", TuningConfig, LMTuningConfig, GPTTuningConfig)
 
 
@@ -265,11 +271,11 @@ def _text(settings: dict[str, Any]) -> str:
 
 def _complete(before: Any, now: dict[str, Any]) -> Any:
     """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
-    may be chosen now. Its classification was of trees."""
+    may be chosen now. Its classification was of trees, and all of a translation had one rate."""
     match before:
         case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
             encoder = {way: now["fit"]["encoder"][way] for way in ("lm", "gpt")} | encoder
-            task = {"layout": "trees", **task} if task.get("kind") == "classification" else task
+            task = {**_EARLIER.get(task.get("kind"), {}), **task}
             tuning = now["fit"]["tuning"]
             return {**rest, "fit": {"tuning": tuning, **fit, "encoder": encoder, "task": task}}
     return before
