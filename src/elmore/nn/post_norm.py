@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmore.nn.dot_attention import attend
 from elmore.nn.dropout import Dropout
 
 Activation = Literal["gelu", "gelu_new", "relu"]
@@ -45,7 +46,7 @@ class RowAttention(nn.Module):
         mixed = [x[:0]]
         for rows, (b, t) in zip(qkv.split([b * t for b, t in groups]), groups, strict=True):
             q, k, v = rows.unflatten(0, (b, t)).permute(2, 0, 3, 1, 4)  # (b, H, t, D/H) each
-            seen = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+            seen = attend(q, k, v, dropout)
             mixed.append(seen.transpose(1, 2).flatten(0, 1).flatten(1))  # (b t, D)
         return torch.cat(mixed)  # (N, D)
 

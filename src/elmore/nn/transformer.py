@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmore.config import Frozen
 from elmore.errors import InputError
+from elmore.nn.dot_attention import attend
 from elmore.nn.dropout import Dropout
 from elmore.nn.rnn import mirror, take
 
@@ -75,7 +75,7 @@ class Attention(nn.Module):
         heads = self.qkv(x).unflatten(-1, (3, self.n_heads, -1))  # (B, T, 3, H, D/H)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # (B, H, T, D/H) each
         dropout = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        mixed = attend(q, k, v, dropout, causal=True)
         joined: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
         return joined
 
