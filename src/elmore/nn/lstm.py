@@ -19,6 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.nn.bf16_kernel import product_dtype
 from elmore.nn.dropout import Dropout
 from elmore.nn.lstm_autograd import all_steps
 from elmore.nn.rnn import take
@@ -107,19 +108,13 @@ class LSTMLayer(nn.Module):
         """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c. The
         weights from the state are multiplied by `kept` (S, 4C, D), if it is given."""
         clips = (self.config.cell_clip, self.config.proj_clip if self.config.project else None)
-        w_input, w_state, w_project = self._product_weights(x.device.type)
-        w_state = w_state if kept is None else w_state * kept
+        w_state, products = (
+            self.w_state if kept is None else self.w_state * kept,
+            product_dtype(self.w_input),
+        )
         with torch.autocast(x.device.type, enabled=False):
-            weights = w_input, self.opened_bias(), w_state, w_project
-            return all_steps(x.to(c.dtype), h, c, weights, active, clips)
-
-    def _product_weights(self, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The matrices as the products take them: rounded under autocast, else as they are."""
-        weights = self.w_input, self.w_state, self.w_project
-        if not torch.is_autocast_enabled(device):
-            return weights
-        dtype = torch.get_autocast_dtype(device)
-        return tuple(None if w is None else w.to(dtype) for w in weights)  # type: ignore[return-value]
+            weights = self.w_input, self.opened_bias(), w_state, self.w_project
+            return all_steps(x.to(c.dtype), h, c, weights, active, clips, products)
 
     def opened_bias(self) -> Tensor:
         opening = torch.zeros_like(self.bias)

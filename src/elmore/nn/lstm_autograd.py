@@ -3,17 +3,15 @@ The equations are those of nn/lstm.py.
 """
 
 # S = 2 directions, T steps, B rows, N rows of all steps, D input and output dim, C cell dim
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from elmore.nn.lstm_bf16 import kernel_for, whole_layer
+from elmore.nn.lstm_rows import Clips, Weights, ends_of, pack, spans_of, unpack
 from elmore.nn.lstm_steps import NativeSteps, Step, TorchSteps, find_native
 
-Clips = tuple[float | None, float | None]
-Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]
-"""From the input, the bias, from the state, the projection."""
 _KERNEL_DIRECTIONS = 2
 
 
@@ -24,12 +22,18 @@ def all_steps(
     weights: Weights,
     active: list[int],
     clips: Clips,
+    products: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x (S, T, B, D), h (S, B, D), c (S, B, C) -> outputs (S, T, B, D), last h, last c. The input
     may have another width than h and the outputs.
 
-    `active[t]` rows are still reading at step t.
+    `active[t]` rows are still reading at step t. Products are computed in the dtype `products`.
     """
+    if products == torch.bfloat16 and (kernel := kernel_for(x, c, weights)) is not None:
+        return whole_layer(kernel, x, h, c, weights, active, clips)
+    w_input, bias, w_state, w_project = weights
+    low = w_input.to(products), w_state.to(products)
+    weights = low[0], bias, low[1], None if w_project is None else w_project.to(products)
     steps = _steps_for(x, h, c, weights[0])
     out: tuple[Tensor, Tensor, Tensor] = _Layer.apply(x, h, c, *weights, active, clips, steps)  # type: ignore[no-untyped-call]
     return out
@@ -65,7 +69,7 @@ class _Layer(torch.autograd.Function):
         steps: TorchSteps | NativeSteps,
     ) -> tuple[Tensor, Tensor, Tensor]:
         training = any(ctx.needs_input_grad)
-        h0, c0, n_rows, packed = h.contiguous(), c.contiguous(), x.shape[2], _packed(x, active)
+        h0, c0, n_rows, packed = h.contiguous(), c.contiguous(), x.shape[2], pack(x, active)
         gates = steps.gate_sums(packed, w_input, bias)  # (S, N, 4C)
         outputs = packed.new_empty(*packed.shape[:2], h.shape[-1])  # (S, N, D)
         # What the backward pass does not need is overwritten by the next step: (S, N or B, C).
@@ -74,7 +78,7 @@ class _Layer(torch.autograd.Function):
         to_gates = _laid_out(w_state.mT, len(active))
         to_output = None if w_project is None else _laid_out(w_project.mT, len(active))
         h, c = h0, c0
-        for rows, n in zip(_spans(active), active, strict=True):
+        for rows, n in zip(spans_of(active), active, strict=True):
             here = rows if training else slice(n)
             out, z = outputs[:, rows], _add_product(gates[:, rows], h[:, :n], to_gates)
             shown = out if to_output is None else hidden[:, here]
@@ -88,17 +92,17 @@ class _Layer(torch.autograd.Function):
             saved = packed, h0, c0, w_input, w_state, w_project, gates, cells, hidden, outputs
             ctx.save_for_backward(*saved)
         ctx.active, ctx.clips, ctx.steps = active, clips, steps
-        c_end = _ends(c0, cells, active) if training else cells
-        return _unpacked(outputs, active, n_rows), _ends(h0, outputs, active), c_end
+        c_end = ends_of(c0, cells, active) if training else cells
+        return unpack(outputs, active, n_rows), ends_of(h0, outputs, active), c_end
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         packed, h0, c0, w_input, w_state, w_project, gates, cells, hidden, outputs = (
             ctx.saved_tensors
         )
-        active, (cell_clip, proj_clip), spans = ctx.active, ctx.clips, _spans(ctx.active)
+        active, (cell_clip, proj_clip), spans = ctx.active, ctx.clips, spans_of(ctx.active)
         dh, dc = (g.clone(memory_format=torch.contiguous_format) for g in grads[1:])
-        d_out = _packed(grads[0], active).clone(memory_format=torch.contiguous_format)  # (S, N, D)
+        d_out = pack(grads[0], active).clone(memory_format=torch.contiguous_format)  # (S, N, D)
         unclipped = None if proj_clip is None else outputs.abs() < proj_clip
         d_gates = torch.empty_like(gates)  # (S, N, 4C)
         for t, n in reversed(list(enumerate(active))):
@@ -118,7 +122,7 @@ class _Layer(torch.autograd.Function):
         before_h = torch.cat([h[:, :n] for h, n in zip(befores, active, strict=False)], dim=1)
         d_state = torch.bmm(flat.mT, before_h.to(low))  # (S, 4C, D)
         d_input = torch.bmm(flat.mT, packed.to(low))  # (S, 4C, D)
-        d_x = _unpacked(_product(flat, w_input, packed.dtype), active, h0.shape[1])
+        d_x = unpack(_product(flat, w_input, packed.dtype), active, h0.shape[1])
         d_project = None
         if w_project is not None:
             d_project = torch.bmm(d_out.to(low).mT, hidden.to(low))  # (S, D, C)
@@ -147,33 +151,3 @@ def _set_product(z: Tensor, a: Tensor, w: Tensor) -> None:
 def _laid_out(w: Tensor, n_steps: int) -> Tensor:
     """Contiguous on CPUs, where products are then faster, if there are enough steps to pay off."""
     return w.contiguous() if w.device.type == "cpu" and n_steps >= 8 else w
-
-
-def _spans(active: list[int]) -> list[slice]:
-    """Where the rows of each step are among the packed ones."""
-    return [slice(end - n, end) for n, end in zip(active, accumulate(active), strict=True)]
-
-
-def _packed(x: Tensor, active: list[int]) -> Tensor:
-    """(S, T, B, D) -> (S, N, D), the rows that are read; x itself if all are."""
-    if active[-1] == x.shape[2]:
-        return x.flatten(1, 2)
-    return torch.cat([x[:, t, :n] for t, n in enumerate(active)], dim=1)
-
-
-def _unpacked(packed: Tensor, active: list[int], n_rows: int) -> Tensor:
-    """Back again, with zeros where rows have ended."""
-    if active[-1] == n_rows:
-        return packed.view(packed.shape[0], len(active), n_rows, packed.shape[2])
-    x = packed.new_zeros(packed.shape[0], len(active), n_rows, packed.shape[2])
-    for t, (rows, n) in enumerate(zip(_spans(active), active, strict=True)):
-        x[:, t, :n] = packed[:, rows]
-    return x
-
-
-def _ends(first: Tensor, packed: Tensor, active: list[int]) -> Tensor:
-    """The last of each row; `first` (S, B, D) for rows that read nothing."""
-    end = first.clone()
-    for rows, n, more in zip(_spans(active), active, [*active[1:], 0], strict=True):
-        end[:, more:n] = packed[:, rows][:, more:]
-    return end

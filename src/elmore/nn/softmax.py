@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from elmore.config import Frozen
+from elmore.nn.bf16_kernel import Kernel, find_bf16, multiply, panels, product_dtype
 
 _SCORES_IN_A_SLICE = 1 << 21  # 8 MB of float32: stays in cache
 
@@ -82,7 +83,11 @@ class Softmax(nn.Module):
     def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
         """Σ -log p of h (N, P) at targets (N,); by samples if `n_samples` is set."""
         if self.n_samples is None:
-            loss: Tensor = _FullLoss.apply(h, self.weight, self.bias.squeeze(1), targets)  # type: ignore[no-untyped-call]
+            products = _products_of(h, self.weight)
+            with torch.autocast(h.device.type, enabled=False):
+                loss: Tensor = _FullLoss.apply(  # type: ignore[no-untyped-call]
+                    h, self.weight, self.bias.squeeze(1), targets, products
+                )
             return loss
         drawn, tries = log_uniform_sample(len(self.weight), self.n_samples, rng)
         samples = torch.from_numpy(drawn).to(targets.device)
@@ -96,7 +101,9 @@ class Softmax(nn.Module):
         offsets = log_expected_counts(ids, n_words, tries).to(h.dtype)
         scores = F.embedding(ids, self.bias, sparse=True).squeeze(1) - offsets  # (N + K,)
         parts = rows[:n], scores[:n], rows[n:], scores[n:]
-        loss: Tensor = _SampledLoss.apply(h, *parts, targets, samples)  # type: ignore[no-untyped-call]
+        products = _products_of(h, rows[n:])
+        with torch.autocast(h.device.type, enabled=False):
+            loss: Tensor = _SampledLoss.apply(h, *parts, targets, samples, products)  # type: ignore[no-untyped-call]
         return loss
 
     @torch.no_grad()
@@ -131,7 +138,8 @@ class AdaptiveSoftmax(nn.Module):
 
     def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
         del rng  # nothing is drawn
-        loss: Tensor = self.inner(h, targets).loss * len(h)
+        with torch.autocast(h.device.type, enabled=False):
+            loss: Tensor = self.inner(h, targets).loss * len(h)
         return loss
 
     @torch.no_grad()
@@ -197,23 +205,68 @@ def _slices(n_rows: int, n_columns: int) -> list[slice]:
     return [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
 
 
+class _Products:
+    """The three products of a loss: h (n, P) and rows (K, P) give scores (n, K), whose gradient
+    gives those of h and of the rows."""
+
+    def __init__(self, rows: Tensor):
+        self.rows = rows
+
+    def scores(self, h: Tensor, bias: Tensor) -> Tensor:
+        return F.linear(h, self.rows, bias)
+
+    def for_h(self, p: Tensor) -> Tensor:
+        return torch.mm(p, self.rows)
+
+    def add_for_rows(self, d_rows: Tensor, p: Tensor, h: Tensor) -> None:
+        d_rows.addmm_(p.T, h)
+
+
+class _RoundedProducts(_Products):
+    """The same of numbers rounded to bfloat16. Scores are not rounded."""
+
+    def __init__(self, rows: Tensor, kernel: Kernel):
+        super().__init__(rows.detach().to(torch.bfloat16))
+        self.kernel, self.panels = kernel, panels(self.rows, kernel)
+
+    def scores(self, h: Tensor, bias: Tensor) -> Tensor:
+        n = len(bias)
+        bias = F.pad(bias, (0, -n % self.kernel.lanes))
+        return multiply(self.kernel, self.panels, h.to(torch.bfloat16), bias)[:, :n]
+
+    def for_h(self, p: Tensor) -> Tensor:
+        return torch.mm(p.to(torch.bfloat16), self.rows).to(p.dtype)
+
+    def add_for_rows(self, d_rows: Tensor, p: Tensor, h: Tensor) -> None:
+        d_rows.add_(torch.mm(p.to(torch.bfloat16).T, h.to(torch.bfloat16)))
+
+
+def _products_of(h: Tensor, rows: Tensor) -> _Products:
+    """Rounded under autocast, if the kernel can do them."""
+    low, even = product_dtype(h) == torch.bfloat16 and h.device.type == "cpu", not h.shape[1] % 2
+    kernel = find_bf16() if low and even else None
+    return _Products(rows.detach()) if kernel is None else _RoundedProducts(rows, kernel)
+
+
 class _FullLoss(torch.autograd.Function):
     """Σ (logsumexp of all scores - the true score)."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, products: _Products
+    ) -> Tensor:
         dh, dw, db = torch.empty_like(h), torch.zeros_like(weight), torch.zeros_like(bias)
         total = h.new_zeros((), dtype=torch.float64)
         for rows in _slices(len(h), len(weight)):
-            scores, at = F.linear(h[rows], weight, bias), targets[rows, None]
+            scores, at = products.scores(h[rows], bias), targets[rows, None]
             top = scores.amax(-1, keepdim=True)  # (n, 1)
             true = scores.gather(1, at) - top
             p = scores.sub_(top).exp_()  # (n, V), to be divided by the sum of its row
             size = p.sum(-1, keepdim=True)
             total += (size.log() - true).double().sum()
             p.scatter_add_(1, at, -size)
-            torch.mm(p, weight, out=dh[rows]).div_(size)
-            dw.addmm_(p.T, h[rows] / size)
+            dh[rows] = products.for_h(p).div_(size)
+            products.add_for_rows(dw, p, h[rows] / size)
             db.addmv_(p.T, 1 / size.squeeze(1))
         ctx.save_for_backward(dh, dw, db)
         return total.to(h.dtype)
@@ -221,7 +274,7 @@ class _FullLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         dh, dw, db = ctx.saved_tensors
-        return dh * grad, dw * grad, db * grad, None
+        return dh * grad, dw * grad, db * grad, None, None
 
 
 class _SampledLoss(torch.autograd.Function):
@@ -237,13 +290,14 @@ class _SampledLoss(torch.autograd.Function):
         bias: Tensor,
         targets: Tensor,
         samples: Tensor,
+        products: _Products,
     ) -> Tensor:
         dh, d_rows, d_bias = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(bias)
         d_true = torch.empty_like(true_bias)
         total = h.new_zeros((), dtype=torch.float64)
         hit_row, hit_column = _hits(targets, samples)
         for part in _slices(len(h), len(rows)):
-            scores = F.linear(h[part], rows, bias)  # (n, K)
+            scores = products.scores(h[part], bias)  # (n, K)
             inside = (hit_row >= part.start) & (hit_row < part.stop)
             scores[hit_row[inside] - part.start, hit_column[inside]] = -torch.inf
             true = torch.einsum("np,np->n", h[part], true_rows[part]) + true_bias[part]
@@ -253,16 +307,16 @@ class _SampledLoss(torch.autograd.Function):
             size = others + torch.exp(true - top)
             total += (size.log() + top - true).double().sum()
             d_true[part] = -others / size
-            torch.mm(p, rows, out=dh[part]).div_(size.unsqueeze(1))
+            dh[part] = products.for_h(p).div_(size.unsqueeze(1))
             dh[part].addcmul_(d_true[part, None], true_rows[part])
-            d_rows.addmm_(p.T, h[part] / size.unsqueeze(1))
+            products.add_for_rows(d_rows, p, h[part] / size.unsqueeze(1))
             d_bias.addmv_(p.T, 1 / size)
         ctx.save_for_backward(dh, d_true.unsqueeze(1) * h, d_true, d_rows, d_bias)
         return total.to(h.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(saved * grad for saved in ctx.saved_tensors), None, None)
+        return (*(saved * grad for saved in ctx.saved_tensors), None, None, None)
 
 
 def _hits(targets: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:

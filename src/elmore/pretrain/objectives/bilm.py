@@ -266,7 +266,10 @@ class BiLMObjective:
                 forward, backward = self._rows(batch, rng)
             else:
                 forward, backward = self._sentences(batch)
-        losses = [self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)]
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            losses = [
+                self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)
+            ]
         count = len(forward[1]) + len(backward[1])
         parts = {"forward": 2 * losses[0].item(), "backward": 2 * losses[1].item()}
         if not self._learning and self._version > 1:
