@@ -83,10 +83,10 @@ class Softmax(nn.Module):
     def loss(self, h: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
         """Σ -log p of h (N, P) at targets (N,); by samples if `n_samples` is set."""
         if self.n_samples is None:
-            products = _products_of(h, self.weight)
+            kernel = _kernel_for(h)
             with torch.autocast(h.device.type, enabled=False):
                 loss: Tensor = _FullLoss.apply(  # type: ignore[no-untyped-call]
-                    h, self.weight, self.bias.squeeze(1), targets, products
+                    h, self.weight, self.bias.squeeze(1), targets, kernel
                 )
             return loss
         drawn, tries = log_uniform_sample(len(self.weight), self.n_samples, rng)
@@ -101,9 +101,9 @@ class Softmax(nn.Module):
         offsets = log_expected_counts(ids, n_words, tries).to(h.dtype)
         scores = F.embedding(ids, self.bias, sparse=True).squeeze(1) - offsets  # (N + K,)
         parts = rows[:n], scores[:n], rows[n:], scores[n:]
-        products = _products_of(h, rows[n:])
+        kernel = _kernel_for(h)
         with torch.autocast(h.device.type, enabled=False):
-            loss: Tensor = _SampledLoss.apply(h, *parts, targets, samples, products)  # type: ignore[no-untyped-call]
+            loss: Tensor = _SampledLoss.apply(h, *parts, targets, samples, kernel)  # type: ignore[no-untyped-call]
         return loss
 
     @torch.no_grad()
@@ -226,7 +226,7 @@ class _RoundedProducts(_Products):
     """The same of numbers rounded to bfloat16. Scores are not rounded."""
 
     def __init__(self, rows: Tensor, kernel: Kernel):
-        super().__init__(rows.detach().to(torch.bfloat16))
+        super().__init__(rows.to(torch.bfloat16))
         self.kernel, self.panels = kernel, panels(self.rows, kernel)
 
     def scores(self, h: Tensor, bias: Tensor) -> Tensor:
@@ -241,11 +241,14 @@ class _RoundedProducts(_Products):
         d_rows.add_(torch.mm(p.to(torch.bfloat16).T, h.to(torch.bfloat16)))
 
 
-def _products_of(h: Tensor, rows: Tensor) -> _Products:
-    """Rounded under autocast, if the kernel can do them."""
-    low, even = product_dtype(h) == torch.bfloat16 and h.device.type == "cpu", not h.shape[1] % 2
-    kernel = find_bf16() if low and even else None
-    return _Products(rows.detach()) if kernel is None else _RoundedProducts(rows, kernel)
+def _kernel_for(h: Tensor) -> Kernel | None:
+    """For products that autocast rounds, if it can do them."""
+    low = product_dtype(h) == torch.bfloat16 and h.device.type == "cpu"
+    return find_bf16() if low and h.shape[1] % 2 == 0 else None
+
+
+def _products(rows: Tensor, kernel: Kernel | None) -> _Products:
+    return _Products(rows) if kernel is None else _RoundedProducts(rows, kernel)
 
 
 class _FullLoss(torch.autograd.Function):
@@ -253,8 +256,14 @@ class _FullLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, products: _Products
+        ctx: Any,
+        h: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        kernel: Kernel | None = None,
     ) -> Tensor:
+        products = _products(weight, kernel)
         dh, dw, db = torch.empty_like(h), torch.zeros_like(weight), torch.zeros_like(bias)
         total = h.new_zeros((), dtype=torch.float64)
         for rows in _slices(len(h), len(weight)):
@@ -290,8 +299,9 @@ class _SampledLoss(torch.autograd.Function):
         bias: Tensor,
         targets: Tensor,
         samples: Tensor,
-        products: _Products,
+        kernel: Kernel | None = None,
     ) -> Tensor:
+        products = _products(rows, kernel)
         dh, d_rows, d_bias = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(bias)
         d_true = torch.empty_like(true_bias)
         total = h.new_zeros((), dtype=torch.float64)
