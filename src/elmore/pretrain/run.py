@@ -276,7 +276,8 @@ def _with_new_end(run: Run, config: AnyConfig, output: Path) -> Run:
             f"{output / RUN}: {name} differs from what is asked for now; a run is resumed with "
             "the config it was started with (only its length may change)."
         )
-    own = {name: getattr(run.config, name) for name in ("reading", "precision") if name in old}
+    names = [name for name in ("reading", "precision") if name in old]
+    own: dict[str, Any] = {name: getattr(run.config, name) for name in names}
     return run.model_copy(update={"config": config.model_copy(update=own)})
 
 
