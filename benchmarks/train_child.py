@@ -27,7 +27,7 @@ class Case:
     """this many sentences,"""
     peer_sorted: bool = False
     """of like length, or as they come."""
-    settings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ("precision=float32",)
     """What elmore's recipe is changed by."""
 
 

@@ -206,6 +206,7 @@ SMALL_TRANSFORMER = (
 def pretraining(job: Job, recipe: tuple[str, list[str], int]) -> None:
     name, settings, steps = recipe
     never = [f"loop.steps={_NEVER}", "epochs=null", f"loop.checkpoint_minutes={_NEVER}"]
+    never.append("precision=float32")  # what auto means differs between versions
     config = internal("override")(
         internal("find_recipe")(name), [*settings, *never, f"loop.log_steps={steps}"]
     )

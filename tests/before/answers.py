@@ -371,6 +371,7 @@ def compared(folder: Path) -> Answer:
     table = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
     table.pop("notes")
     table["settings"]["fit"].pop("tuning", None)  # how models are fine-tuned: later versions'
+    table["settings"]["fit"].pop("precision", None)  # later versions', float32 as before
     for way in ("lm", "gpt"):
         table["settings"]["fit"]["encoder"].pop(way, None)
     mixes: list[float] = []

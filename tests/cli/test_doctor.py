@@ -17,6 +17,7 @@ from elmore.models.bilm import BiLM, BiLMConfig
 from elmore.nn.char_cnn import CharCNNConfig
 from elmore.nn.transformer import TransformerConfig
 from elmore.nn.word_char import WordCharConfig
+from elmore.train import precision
 from tests.tiny_models import make
 
 
@@ -94,3 +95,18 @@ def test_a_transformer_is_described():
 def test_a_model_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]):
     assert main(["doctor", "no-such-model"]) == 2
     assert capsys.readouterr().err.startswith("elmore: No model 'no-such-model'")
+
+
+@pytest.mark.parametrize(
+    ("speedup", "said"),
+    [
+        (2.14, "2.1 times as fast as float32 in training products on the CPU: precision=auto uses"),
+        (0.91, "0.9 times as fast as float32 in training products on the CPU: precision=auto does"),
+    ],
+)
+def test_whether_bfloat16_is_worth_it(
+    speedup: float, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(precision, "bfloat16_speedup", lambda: speedup)
+    assert main(["doctor"]) == 0
+    assert table(capsys)["bfloat16"].startswith(said)

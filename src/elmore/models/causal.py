@@ -19,10 +19,12 @@ from elmore.nn.causal_context import CausalLSTM, CausalTransformer
 from elmore.nn.dropout import Dropout, SharedDropout
 from elmore.nn.gpt import GPT, GPTConfig
 from elmore.nn.lstm import LSTMConfig, LSTMState
+from elmore.nn.rounding import in_full, widened
 from elmore.nn.softmax import Softmax
 from elmore.nn.transformer import TransformerConfig
 from elmore.text.causal_reader import CausalBatch
 
+_NO_RNG = np.random.default_rng(0)  # the full softmax draws nothing
 Context = LSTMConfig | AWDConfig | TransformerConfig | GPTConfig
 CausalContextConfig = Annotated[Context, Field(discriminator="kind")]
 WordPooling = Literal["last", "first", "mean"]
@@ -217,11 +219,15 @@ class CausalLM(nn.Module):
             h = self.dropout(top)[real]  # (N, D)
         else:
             h = self.dropout(top[real])
-        rng = np.random.default_rng(0)  # the full softmax draws nothing
-        loss, n = self.softmax.loss(h, ids[:, 1:][real], rng), len(h)
+        loss, n = self.softmax_loss(h, ids[:, 1:][real]), len(h)
         if self.penalty is None or not self.training:
             return loss, n, loss.new_zeros(())
         return loss, n, n * self.penalty(h, top, real)
+
+    def softmax_loss(self, h: Tensor, targets: Tensor) -> Tensor:
+        """Σ -log p of h (N, D) at targets (N,), in full precision inside autocast too."""
+        with in_full(h.device):
+            return self.softmax.loss(widened(h), targets, _NO_RNG)
 
     @torch.no_grad()
     def log_probs(self, ids: Tensor, lengths: Tensor) -> Tensor:

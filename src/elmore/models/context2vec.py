@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.models.layers import LayerModel, LayerStates
 from elmore.models.static_table import mean_of_words
+from elmore.nn.rounding import in_full, widened
 from elmore.text.reader import WordBatch
 
 
@@ -71,9 +72,10 @@ class Context2vec(LayerModel):
         backward = (lengths.unsqueeze(1) - 1 - torch.arange(ids.shape[1], device=ids.device)).clamp(
             min=0
         )  # (B, T), the places from the end of each row
-        left, _ = self.left(F.embedding(ids, self.left_words, sparse=sparse))  # (B, T, H)
         flipped = ids.gather(1, backward)
-        right, _ = self.right(F.embedding(flipped, self.right_words, sparse=sparse))
+        with in_full(ids.device):  # autocast would round the cells too
+            left, _ = self.left(F.embedding(ids, self.left_words, sparse=sparse))  # (B, T, H)
+            right, _ = self.right(F.embedding(flipped, self.right_words, sparse=sparse))
         after = backward[:, 2:].unsqueeze(-1).expand(-1, -1, right.shape[2])  # of the next word
         joined = torch.cat([left[:, :-2], right.gather(1, after)], dim=-1)
         found: Tensor = self.output(torch.relu(self.hidden(joined)))
@@ -82,10 +84,11 @@ class Context2vec(LayerModel):
     def scores(self, ids: Tensor, lengths: Tensor, drawn: Tensor, known: Tensor) -> Tensor:
         """Of the word at each of N places, and of the words drawn for it: drawn (N, k), known
         (B, T - 2) says which places these are -> (N, 1 + k)."""
-        contexts = self.contexts(ids, lengths, sparse=True)[known]  # (N, D)
+        contexts = widened(self.contexts(ids, lengths, sparse=True)[known])  # (N, D)
         words = torch.cat([ids[:, 1:-1][known].unsqueeze(1), drawn], dim=1)
         vectors = F.embedding(words, self.vectors, sparse=True)  # (N, 1 + k, D)
-        return torch.einsum("nd,nkd->nk", contexts, vectors)
+        with in_full(ids.device):
+            return torch.einsum("nd,nkd->nk", contexts, vectors)
 
     def static(self, batch: WordBatch) -> Tensor:
         """The mean of an input's words."""

@@ -13,7 +13,6 @@ then all steps of a layer are computed together, and upper layers know what was 
 # B sentences, S source pieces, T target pieces, K hypotheses, D dim of the target LM, V pieces
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
@@ -25,9 +24,8 @@ from elmore.nn.beam_search import Stepped
 from elmore.nn.causal_context import CausalLSTM, rows_of
 from elmore.nn.dropout import Dropout
 from elmore.nn.lstm import BiLSTM, LSTMConfig, LSTMState
+from elmore.nn.rounding import widened
 from elmore.nn.source_attention import Memory, SourceAttention, copied, coverage_loss
-
-_NO_RNG = np.random.default_rng(0)  # the full softmax draws nothing
 
 
 class Seq2SeqConfig(Frozen):
@@ -129,7 +127,7 @@ class Seq2Seq(nn.Module):
         memory = self.attention.remember(first, top, mask, ids)
         real = mask.unsqueeze(-1).to(top.dtype)
         mean = (top * real).sum(1) / real.sum(1).clamp(min=1)
-        cells = self.begin(mean).unflatten(-1, (self.config.n_upper, -1))  # (B, L, D)
+        cells = widened(self.begin(mean)).unflatten(-1, (self.config.n_upper, -1))  # (B, L, D)
         c = cells.transpose(0, 1).unsqueeze(1)  # (L, 1, B, D)
         return memory, LSTMState(torch.tanh(c), c)
 
@@ -162,7 +160,7 @@ class Seq2Seq(nn.Module):
         h = first + self.out(torch.cat([top, context], dim=-1))
         copying = None
         if self.copying is not None:
-            copying = self.copying(torch.cat([first, top, context], dim=-1)).squeeze(-1)
+            copying = widened(self.copying(torch.cat([first, top, context], dim=-1))).squeeze(-1)
         return Decoded(h, weights, copying, base, upper)
 
     def loss(
@@ -179,7 +177,7 @@ class Seq2Seq(nn.Module):
         real = step < (lengths - 1).unsqueeze(1)  # (B, T)
         h, gold = self.dropout(found.h[real]), ids[:, 1:][real]
         if found.copying is None:
-            total = self.target.softmax.loss(h, gold, _NO_RNG)
+            total = self.target.softmax_loss(h, gold)
         else:
             same = (memory.ids.unsqueeze(1) == ids[:, 1:].unsqueeze(2)).to(h.dtype)  # (B, T, S)
             pointed = (found.attention * same).sum(-1)[real]  # (N,)
@@ -193,7 +191,7 @@ class Seq2Seq(nn.Module):
 
     def _scores(self, h: Tensor) -> Tensor:
         softmax = self.target.softmax
-        return F.linear(h, softmax.weight, softmax.bias.squeeze(1))
+        return widened(F.linear(h, softmax.weight, softmax.bias.squeeze(1)))
 
     def log_probs(self, found: Decoded, memory: Memory) -> Tensor:
         """Of every piece, (B, T, V)."""

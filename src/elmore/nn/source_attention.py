@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from elmore.nn.rounding import widened
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -37,7 +39,7 @@ class SourceAttention(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """query (B, T, D) -> contexts (B, T, M), weights (B, T, S)."""
-        scores = query @ memory.keys.mT / memory.keys.shape[-1] ** 0.5  # (B, T, S)
+        scores = widened(query @ memory.keys.mT) / memory.keys.shape[-1] ** 0.5  # (B, T, S)
         scores = scores.masked_fill(~memory.mask.unsqueeze(1), -torch.inf)
         weights = torch.softmax(scores, dim=-1)
         return weights @ memory.values, weights

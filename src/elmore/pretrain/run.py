@@ -28,7 +28,9 @@ from elmore.pretrain.objectives import (
     sgns,
 )
 from elmore.pretrain.sentences import Counting, Counts, ReadingConfig, count_words
+from elmore.pretrain.static_config import GloveConfig, SgnsConfig
 from elmore.train.loop import Loop, LoopConfig, Objective, Progress
+from elmore.train.precision import measured_note, resolve
 from elmore.train.run_folder import Report, RunFolder, checkpoints
 from elmore.train.world import World
 
@@ -114,9 +116,9 @@ def pretrain(
         if not resuming and world.first:
             if (output / RUN).exists() and not resume:
                 raise InputError(f"{output} holds a run already; add --resume, or remove it.")
-            _prepare(asked, world.size)
+            _prepare(asked, world)
         world.wait()
-        run, kind = read_run(output), _kind(config)
+        run, kind = _with_old_precision(read_run(output), world), _kind(config)
         if resuming:
             _refuse_other_data(run, asked)
             run = _with_new_end(run, kind.resumed_config(run, asked), output)
@@ -183,7 +185,7 @@ def _refuse_other_folders(output: Path) -> None:
             raise InputError(f"{output}: holds {name}, but no run; choose another --output.")
 
 
-def _prepare(asked: Asked, n_processes: int) -> None:
+def _prepare(asked: Asked, world: World) -> None:
     files, config = find_files(asked.corpus), asked.config
     if asked.valid is not None:
         find_files([asked.valid])
@@ -202,10 +204,23 @@ def _prepare(asked: Asked, n_processes: int) -> None:
         sentences=counts.n_sentences,
         words=counts.n_words,
     )
-    steps = ending(run, n_processes).steps
+    steps = ending(run, world.size).steps
     config, notes = _kind(config).prepare(asked, files, counts, steps)
+    config, more = _with_precision(config, world)
+    notes += more
     run = run.model_copy(update={"config": config, "notes": tuple(notes)})
     write_text(asked.output / RUN, run.model_dump_json(indent=2) + "\n")
+
+
+def _with_precision(config: AnyConfig, world: World) -> tuple[AnyConfig, list[str]]:
+    """`auto` is decided here, for all processes and for every resumption: run.json keeps it."""
+    if isinstance(config, SgnsConfig | GloveConfig) or config.precision != "auto":
+        return config, []
+    device = world.device()
+    chosen = resolve("auto", device, config.model.dim)
+    measured = chosen == "bfloat16" and device.type == "cpu"
+    notes = [measured_note()] if measured else []
+    return config.model_copy(update={"precision": chosen}), notes
 
 
 # Resuming -----------------------------------------------------------------------------------------
@@ -216,6 +231,16 @@ def read_run(folder: Path) -> Run:
     if path.exists() and not (path.is_file() and path.stat().st_size <= _MOST_BYTES):
         raise FormatError(f"{path}: not a file of at most {_MOST_BYTES:,} bytes; not a run.")
     return load_json(path, Run)
+
+
+def _with_old_precision(run: Run, world: World) -> Run:
+    """A run of a version that kept `auto` in run.json goes on as it was begun: it was bfloat16 on a
+    GPU and float32 elsewhere."""
+    config = run.config
+    if isinstance(config, SgnsConfig | GloveConfig) or config.precision != "auto":
+        return run
+    was = "bfloat16" if world.device().type == "cuda" else "float32"
+    return run.model_copy(update={"config": config.model_copy(update={"precision": was})})
 
 
 def _refuse_other_data(run: Run, asked: Asked) -> None:
@@ -240,6 +265,8 @@ def _with_new_end(run: Run, config: AnyConfig, output: Path) -> Run:
     for name, field in ReadingConfig.model_fields.items():
         if name in ("lines", "longest", "as_is") and new["reading"][name] == field.default:
             new["reading"][name] = old["reading"][name]  # not asked for: the run's own
+    if new.get("precision") == "auto":
+        new["precision"] = old["precision"]
     for values in (old, new):
         values.pop("epochs")
         values["loop"] = {k: v for k, v in values["loop"].items() if k not in free}
@@ -249,8 +276,9 @@ def _with_new_end(run: Run, config: AnyConfig, output: Path) -> Run:
             f"{output / RUN}: {name} differs from what is asked for now; a run is resumed with "
             "the config it was started with (only its length may change)."
         )
-    reading = run.config.reading
-    return run.model_copy(update={"config": config.model_copy(update={"reading": reading})})
+    names = [name for name in ("reading", "precision") if name in old]
+    own: dict[str, Any] = {name: getattr(run.config, name) for name in names}
+    return run.model_copy(update={"config": config.model_copy(update=own)})
 
 
 def _first_difference(old: Any, new: Any, path: str = "") -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.nn.rounding import widened
 from elmore.tasks.corpus import Words as Words
 from elmore.text.reader import Pair
 
@@ -50,6 +51,11 @@ class Encoded:
     def with_late(self, states: Tensor) -> Tensor:
         """The states of the task's RNN (B, T, H), and beside them the late vectors, if any."""
         return states if self.late is None else torch.cat([states, self.late], dim=-1)
+
+    def widened(self) -> "Encoded":
+        """With float32 in the place of what autocast has rounded."""
+        late, pooled = (None if x is None else widened(x) for x in (self.late, self.pooled))
+        return Encoded(widened(self.vectors), self.mask, late, pooled, self.loss)
 
     def rows(self, rows: Sequence[int]) -> "Encoded":
         late, pooled = (None if x is None else x[rows] for x in (self.late, self.pooled))

@@ -95,6 +95,8 @@ def tokens_of(source: Words) -> Words:
 class GenerationHead(Head[Text, Output]):
     """Sequence to sequence over pieces."""
 
+    large = True
+
     def __init__(self, config: GenerationConfig, state: GenerationState, dims: Dims):
         super().__init__()
         self.config = config

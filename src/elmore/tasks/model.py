@@ -24,6 +24,7 @@ from elmore.tasks.saved import (
 )
 from elmore.tasks.task import Divided, Head, Score, State, Task, all_inputs
 from elmore.tasks.tuning import task_of
+from elmore.train.precision import Rounding, products_in
 from elmore.uses.use_vectors import unwatched
 
 ExampleWatch = Callable[[int, int], None]
@@ -75,11 +76,15 @@ class TaskModel(nn.Module):
     def device(self) -> torch.device:
         return self.encoder.device
 
-    def loss(self, examples: Sequence[Any]) -> Tensor:
-        encoded, places = self._encode(examples)
+    def loss(self, examples: Sequence[Any], precision: Rounding = "float32") -> Tensor:
+        """`precision` is that of the encoder's products, and of the head's where it is large."""
+        with products_in(precision, self.device):
+            encoded, places = self._encode(examples)
         added = [batch.loss for batch in encoded if batch.loss is not None]
-        loss = self.head.loss(encoded, places, examples) + self.encoder.penalty()
-        return sum(added, loss)
+        encoded = [batch.widened() for batch in encoded]
+        with products_in(precision if self.head.large else "float32", self.device):
+            loss = self.head.loss(encoded, places, examples)
+        return sum(added, loss + self.encoder.penalty())
 
     def predict(self, examples: Sequence[Any], watch: ExampleWatch = unwatched) -> list[Any]:
         """In the order of the examples, whatever batches they are computed in."""

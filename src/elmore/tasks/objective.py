@@ -84,7 +84,7 @@ class TaskObjective:
     def next_loss(self, rng: np.random.Generator) -> Loss:
         del rng  # the epoch has one of its own
         examples = [self.train[i] for i in next(self._batches)]
-        return Loss(self.model.loss(examples), 1)
+        return Loss(self.model.loss(examples, self.config.precision), 1)
 
     def validate(self) -> dict[str, float]:
         head = self.model.head

@@ -18,6 +18,7 @@ from elmore.tasks.generation import Summarize, Translate
 from elmore.tasks.question_answering import QuestionAnswering
 from elmore.tasks.semantic_roles import SemanticRoles
 from elmore.tasks.tagging import ConlluLayout, Tagging
+from elmore.train.precision import Rounding
 
 AnyTask = Annotated[
     Tagging
@@ -74,6 +75,9 @@ class FitConfig(Frozen):
     """Epochs without a better dev score after which the learning rate is halved, and again."""
     patience: int = Field(default=6, ge=1)
     """Epochs without a better dev score after which training ends."""
+    precision: Rounding = "float32"
+    """Of the matrix products in training: those of the encoder, which are large where a model is
+    fine-tuned, and of sequence to sequence. Predictions and scores are in float32."""
     seed: int = Field(default=1, ge=0, lt=2**63)
     tuning: TuningConfig = TuningConfig()
     """How a BERT is fine-tuned (`bert:DIR+tune`); of no use for other encoders."""

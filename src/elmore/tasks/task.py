@@ -58,6 +58,9 @@ class Head(nn.Module, Generic[E, P]):
         """The mean over the batch."""
         raise NotImplementedError
 
+    large = False
+    """Whether its own products are worth rounding in training (`precision`); else only those of the
+    encoder are, and nothing in the head has to expect rounded numbers."""
     quick = False
     """Whether predictions only choose the best epoch: they may then be made in a cheaper way."""
 

@@ -29,7 +29,7 @@ from elmore.pretrain.batches import (
     SentenceBatches,
     SentencesConfig,
 )
-from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run, bilm_config
+from elmore.pretrain.config import RUN_VERSION, Asked, PretrainConfig, Run, bilm_config, rounding
 from elmore.pretrain.evaluate import Perplexity, first_words, perplexity
 from elmore.pretrain.objectives.bilm_start import (
     LETTERS,
@@ -46,6 +46,7 @@ from elmore.pretrain.static_start import START, write_static_start
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group, by_decay
+from elmore.train.precision import Rounding, products_in
 from elmore.train.world import World
 
 SOFTMAX_FIRST_STEPS = 500
@@ -165,7 +166,6 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObj
             batches = RowBatches(open_stream, rows, start.reader, vocabulary)
         case SentencesConfig() as sentences:
             batches = SentenceBatches(open_stream, sentences, start.reader, vocabulary, seed)
-    on_gpu = world.device().type == "cuda"
     return BiLMObjective(
         model,
         batches,
@@ -179,7 +179,7 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "BiLMObj
         softmax_share=share,
         softmax_first=first * config.loop.accumulate if start.softmax_first else 0,
         version=run.version,
-        bf16=config.precision == "bfloat16" or (config.precision == "auto" and on_gpu),
+        precision=rounding(run),
         seed=seed,
         rank=world.rank,
     )
@@ -219,14 +219,14 @@ class BiLMObjective:
         softmax_share: float = 1.0,
         softmax_first: int = 0,
         version: int = RUN_VERSION,
-        bf16: bool = False,
+        precision: Rounding = "float32",
         seed: int = 1,
         rank: int = 0,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.vocabulary, self.valid = model, batches, vocabulary, valid
         self.device = next(model.parameters()).device
-        self.bf16, self.seed, self.rank = bf16, seed, rank
+        self.precision, self.seed, self.rank = precision, seed, rank
         self.forget = batches.config.forget if isinstance(batches, RowBatches) else 0.0
         self._next: Iterator[RowBatch | SentenceBatch] = iter(batches)
         self._state: LSTMState | None = None
@@ -259,7 +259,7 @@ class BiLMObjective:
         self._softmax_alone = max(0, self._softmax_alone - 1)
         # products alone; losses, gates, cells and their clips stay float32
         with (
-            torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16),
+            products_in(self.precision, self.device),
             torch.set_grad_enabled(self._learning),
         ):
             if isinstance(batch, RowBatch):

@@ -22,7 +22,14 @@ from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError
 from elmore.files.atomic import remove
 from elmore.models.causal import Causal, CausalLM, StatePenalty, with_dropout_of
-from elmore.pretrain.config import Asked, AutoencoderConfig, CausalRunConfig, Run, causal_config
+from elmore.pretrain.config import (
+    Asked,
+    AutoencoderConfig,
+    CausalRunConfig,
+    Run,
+    causal_config,
+    rounding,
+)
 from elmore.pretrain.line_batches import LineBatches, Lines
 from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
 from elmore.pretrain.piece_start import start_table, write_piece_start
@@ -31,6 +38,7 @@ from elmore.text.subwords import BytePairs, Subwords, WholeWords, read_subwords
 from elmore.text.vocabulary import Vocabulary
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group, by_decay
+from elmore.train.precision import Rounding, products_in
 from elmore.train.world import World
 
 SUBWORDS, CORPUS, VALID = "subwords", "pieces", "valid"
@@ -158,6 +166,7 @@ def build(
         batches,
         held_out(folder / VALID, config, subwords) if run.valid else [],
         floor_rate=config.floor_rate,
+        precision=rounding(run),
         seed=config.loop.seed,
         rank=world.rank,
     )
@@ -200,11 +209,12 @@ class CausalObjective:
         valid: list[Lines],
         *,
         floor_rate: float = 1.0,
+        precision: Rounding = "float32",
         seed: int = 1,
         rank: int = 0,
     ):
         self.module: nn.Module = model
-        self.floor_rate = floor_rate
+        self.floor_rate, self.precision = floor_rate, precision
         self.model, self.batches, self.valid = model, batches, valid
         self.device = next(model.parameters()).device
         self.seed, self.rank = seed, rank
@@ -229,7 +239,9 @@ class CausalObjective:
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
         del rng  # the full softmax draws nothing
-        loss, count, penalty = self.model.penalized(*self._tensors(next(self.batches)))
+        lines = self._tensors(next(self.batches))
+        with products_in(self.precision, self.device):
+            loss, count, penalty = self.model.penalized(*lines)
         if self.model.penalty is None:
             return Loss(loss, count)
         return Loss(loss + penalty, count, {"cross_entropy": loss.item()})

@@ -17,7 +17,13 @@ from elmore.errors import ConfigError
 from elmore.files.atomic import write_text
 from elmore.models.context2vec import Context2vec, told_apart_loss
 from elmore.nn.word_pairs import Ids
-from elmore.pretrain.config import Asked, Context2vecRunConfig, Run, context2vec_config
+from elmore.pretrain.config import (
+    Asked,
+    Context2vecRunConfig,
+    Run,
+    context2vec_config,
+    rounding,
+)
 from elmore.pretrain.line_batches import LineBatches, Lines
 from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
 from elmore.pretrain.sentences import Counts
@@ -32,6 +38,7 @@ from elmore.text.subwords import WholeWords
 from elmore.text.vocabulary import MARKS, VOCABULARY, Vocabulary
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group, by_decay
+from elmore.train.precision import Rounding, products_in
 from elmore.train.world import World
 
 _VALID_SEED = 0
@@ -89,6 +96,7 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "Context
         Draws(draw_table(counts, config.power), config.negatives, vocabulary.unknown),
         _held_out(folder / VALID, config, vocabulary) if run.valid else [],
         config.loop.seed,
+        rounding(run),
     )
 
 
@@ -133,10 +141,11 @@ class Context2vecObjective:
         draws: Draws,
         valid: list[Lines],
         seed: int,
+        precision: Rounding = "float32",
     ):
         self.module: nn.Module = model
         self.model, self.vocabulary, self.batches = model, vocabulary, batches
-        self.draws, self.valid, self.seed = draws, valid, seed
+        self.draws, self.valid, self.seed, self.precision = draws, valid, seed, precision
         self.device = model.vectors.device
 
     def groups(self) -> list[Group]:
@@ -150,7 +159,8 @@ class Context2vecObjective:
         seed_step(self.seed, step, self.batches.rank)
 
     def next_loss(self, rng: np.random.Generator) -> Loss:
-        scores, same = self._scores(next(self.batches), rng)
+        with products_in(self.precision, self.device):
+            scores, same = self._scores(next(self.batches), rng)
         return Loss(told_apart_loss(scores, same), max(1, len(scores)))
 
     def _scores(self, lines: Lines, rng: np.random.Generator) -> tuple[Tensor, Tensor]:

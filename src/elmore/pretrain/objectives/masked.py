@@ -19,7 +19,7 @@ from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_folder, remove
 from elmore.models.bert import MASKED, NEXT, Bert, MaskedHead, next_head
 from elmore.models.masked_model import MaskedLoss, MaskedModel, masked_loss
-from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config
+from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config, rounding
 from elmore.pretrain.masked_batches import MaskedBatch, MaskedBatches
 from elmore.pretrain.masked_instances import Marks
 from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
@@ -30,6 +30,7 @@ from elmore.text.train_wordpiece import train_wordpiece
 from elmore.text.wordpiece import VOCABULARY, WordPiece, WordPieceConfig
 from elmore.train.loop import Loss, seed_step
 from elmore.train.optimizer import Group, by_decay
+from elmore.train.precision import Rounding, products_in
 from elmore.train.world import World
 
 TOKENIZER, CORPUS, VALID = "tokenizer", "pieces", "valid"
@@ -157,7 +158,6 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "MaskedO
     for p in model.parameters():
         p.data = p.data.clone()  # not mapped from a file
     marks = marks_of(wordpiece, config.model.n_pieces)
-    on_gpu = world.device().type == "cuda"
     return MaskedObjective(
         model.requires_grad_(True).train().to(world.device()),
         MaskedBatches(
@@ -171,7 +171,7 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "MaskedO
         ),
         wordpiece,
         held_out(folder / VALID, config, marks) if run.valid else [],
-        bf16=config.precision == "bfloat16" or (config.precision == "auto" and on_gpu),
+        precision=rounding(run),
         seed=config.loop.seed,
         rank=world.rank,
     )
@@ -221,14 +221,14 @@ class MaskedObjective:
         wordpiece: WordPiece,
         valid: list[MaskedBatch],
         *,
-        bf16: bool = False,
+        precision: Rounding = "float32",
         seed: int = 1,
         rank: int = 0,
     ):
         self.module: nn.Module = model
         self.model, self.batches, self.wordpiece, self.valid = model, batches, wordpiece, valid
         self.device = next(model.parameters()).device
-        self.bf16, self.seed, self.rank = bf16, seed, rank
+        self.precision, self.seed, self.rank = precision, seed, rank
         self._next = iter(batches)
 
     def groups(self) -> list[Group]:
@@ -253,7 +253,7 @@ class MaskedObjective:
         ids, segments, begins, places, targets, random_next = self._tensors(
             batch.ids, batch.segments, batch.begins, batch.places, batch.targets, batch.random_next
         )
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+        with products_in(self.precision, self.device):
             predicted = self.model(ids, segments, batch.lengths, begins, places)
         return masked_loss(predicted, targets, random_next)
 

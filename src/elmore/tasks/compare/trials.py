@@ -271,13 +271,15 @@ def _text(settings: dict[str, Any]) -> str:
 
 def _complete(before: Any, now: dict[str, Any]) -> Any:
     """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
-    may be chosen now. Its classification was of trees, and all of a translation had one rate."""
+    may be chosen now. Its classification was of trees, all of a translation had one rate, and
+    products were in float32."""
     match before:
         case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
             encoder = {way: now["fit"]["encoder"][way] for way in ("lm", "gpt")} | encoder
             task = {**_EARLIER.get(task.get("kind"), {}), **task}
             tuning = now["fit"]["tuning"]
-            return {**rest, "fit": {"tuning": tuning, **fit, "encoder": encoder, "task": task}}
+            earlier = {"tuning": tuning, "precision": "float32"}
+            return {**rest, "fit": {**earlier, **fit, "encoder": encoder, "task": task}}
     return before
 
 

@@ -21,6 +21,7 @@ from elmore.embedding import Layers
 from elmore.errors import ConfigError, InputError
 from elmore.files.lock import BusyError
 from elmore.models.layers import LayerStates
+from elmore.nn.rounding import in_full, widened
 from elmore.nn.scalar_mix import ScalarMix
 from elmore.store.store import MissingError, Store
 from elmore.tasks.encoded import Dims, Input, Words
@@ -44,10 +45,12 @@ class MixedLayers(VectorSource):
         self.dims = Dims(dim if self.input_mix else 0, dim if self.late_mix else 0)
 
     def mix(self, states: LayerStates) -> SourceOutput:
-        mixed = [
-            None if mix is None else mix(states.layers, states.mask)
-            for mix in (self.input_mix, self.late_mix)
-        ]
+        layers = widened(states.layers)
+        with in_full(layers.device):
+            mixed = [
+                None if mix is None else mix(layers, states.mask)
+                for mix in (self.input_mix, self.late_mix)
+            ]
         return SourceOutput(*mixed)
 
     def unread(self, words: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from elmore.checkpoint.checkpoint import Checkpoint
 from elmore.config import Frozen
 from elmore.errors import ConfigError
 from elmore.models.causal import Causal
+from elmore.nn.rounding import widened
 from elmore.tasks.encoded import Dims, Input
 from elmore.tasks.encoders.layer_sources import alike
 from elmore.tasks.encoders.source import Batch, SourceOutput, VectorSource
@@ -152,7 +153,7 @@ class NextPiece(nn.Module):
         step = torch.arange(ids.shape[1] - 1, device=ids.device)
         real = step < (lengths - 1).unsqueeze(1)  # (B, T - 1)
         weight = table if self.weight is None else self.weight
-        scores = F.linear(top[:, :-1][real], weight, self.bias)  # (N, V)
+        scores = widened(F.linear(top[:, :-1][real], weight, self.bias))  # (N, V)
         losses = F.cross_entropy(scores, ids[:, 1:][real], reduction="none")
         means = torch.zeros_like(real, dtype=losses.dtype).masked_scatter(real, losses)
         return (means.sum(dim=1) / (lengths - 1)).mean()
