@@ -19,7 +19,7 @@ from elmore.nn.causal_context import CausalLSTM, CausalTransformer
 from elmore.nn.dropout import Dropout, SharedDropout
 from elmore.nn.gpt import GPT, GPTConfig
 from elmore.nn.lstm import LSTMConfig, LSTMState
-from elmore.nn.rounding import in_full, widened
+from elmore.nn.rounding import widened
 from elmore.nn.softmax import Softmax
 from elmore.nn.transformer import TransformerConfig
 from elmore.text.causal_reader import CausalBatch
@@ -225,9 +225,8 @@ class CausalLM(nn.Module):
         return loss, n, n * self.penalty(h, top, real)
 
     def softmax_loss(self, h: Tensor, targets: Tensor) -> Tensor:
-        """Σ -log p of h (N, D) at targets (N,), in full precision inside autocast too."""
-        with in_full(h.device):
-            return self.softmax.loss(widened(h), targets, _NO_RNG)
+        """Σ -log p of h (N, D) at targets (N,); inside autocast, too, of scores in full."""
+        return self.softmax.loss(widened(h), targets, _NO_RNG)
 
     @torch.no_grad()
     def log_probs(self, ids: Tensor, lengths: Tensor) -> Tensor:

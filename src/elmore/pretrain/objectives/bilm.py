@@ -266,7 +266,7 @@ class BiLMObjective:
                 forward, backward = self._rows(batch, rng)
             else:
                 forward, backward = self._sentences(batch)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+        with products_in(self.precision, self.device):
             losses = [
                 self.model.loss(h.float(), targets, rng) for h, targets in (forward, backward)
             ]
