@@ -32,9 +32,10 @@ def main() -> None:
     if given.vectors:
         show("en", given.vectors.name, bag_accuracy(StaticVectors.load(given.vectors)))
     if given.model:
-        found = total(word_accuracies(embed_uses(Embedder.load(given.model), read_uses("en"))))
+        vectors = embed_uses(Embedder.load(given.model), read_uses("en"))
+        found = total(word_accuracies(vectors))
         shares = (found.static, found.sentence, *found.layers, found.average)
-        layers = (f"layer {i}" for i, _ in enumerate(found.layers, start=1))
+        layers = (f"layer {i}" for i, _ in enumerate(found.layers, vectors.first_contextual))
         for name, share in zip(("static", "sentence", *layers, "average"), shares, strict=True):
             show("en", f"{given.model}, {name}", share)
 

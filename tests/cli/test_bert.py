@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,23 @@ def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["demo", "--model", str(folder), "--word", "bank", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["demos"]
     assert len(found["total"]["layers"]) == 3
+
+
+def test_the_table_of_the_demo_has_every_word_and_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    for n_layers in (6, 12):
+        save(tiny_bert(n_layers=n_layers), tmp_path / "deep")
+        assert main(["demo", "--model", str(tmp_path / "deep"), "--word", "bank"]) == 0
+        said = capsys.readouterr().out
+        numbers = " ".join(map(str, range(n_layers + 1)))
+        assert f" word static sentence {numbers} average " in re.sub(" +", " ", said)
+        figures = re.search(r"^ bank ([ \d]+)$", said, re.MULTILINE)
+        assert figures is not None
+        assert len(figures[1].split()) == n_layers + 4
+        assert "…" not in said
+        shutil.rmtree(tmp_path / "deep")
 
 
 def test_doctor(folder: Path, capsys: pytest.CaptureFixture[str]):

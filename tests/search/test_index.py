@@ -12,6 +12,7 @@ from elmore.search import approximate
 from elmore.search.index import Index
 from tests.search.corpora import corpus, exact
 from tests.store.waves import wave, waves
+from tests.tiny_bert import tiny_bert
 from tests.tiny_models import make
 
 SENTENCES = corpus(60)
@@ -219,6 +220,16 @@ def test_static_neighbours_are_nearest_in_the_context_free_layer(
     order = [i for i in np.argsort(-scores) if index.words[i] != "bank"]
     found = index.static_neighbors("bank", 5)
     assert [near.score for near in found] == pytest.approx(scores[order[:5]].tolist(), abs=1e-5)
+
+
+def test_words_with_the_same_vector_are_one_static_neighbour(tmp_path: Path):
+    """A BERT that lowercases reads Bank and bank alike."""
+    text = ["Bank bank money Money money River the".split()]
+    index = Index.build(text, Embedder(tiny_bert(), device="cpu"), tmp_path / "i")
+    found = index.static_neighbors("bank", 10)
+    assert sorted(near.word for near in found) == ["River", "money", "the"]
+    assert index.static_neighbors("Bank", 10) == found
+    assert index.static_neighbors("bank", 2) == found[:2]
 
 
 def test_static_neighbours_by_other_vectors(index: Index):

@@ -251,6 +251,7 @@ def test_info_names_the_model_and_its_limits(client: TestClient, tiny_embedder: 
         "name": "tiny",
         "dim": 16,
         "n_layers": 3,
+        "context_free": True,
         "fingerprint": tiny_embedder.fingerprint,
         "precision": "float32",
         "version": __version__,

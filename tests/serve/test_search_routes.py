@@ -13,6 +13,7 @@ from elmore.errors import InputError
 from elmore.search.index import Index
 from elmore.serve.app import create_app
 from elmore.serve.config import ServeConfig
+from elmore.serve.word_list import ListedWord, Order, WordList
 from tests.serve.test_routes import problem
 from tests.tiny_models import make
 
@@ -125,6 +126,27 @@ def test_senses_of_other_words_and_layers_are_refused(client: TestClient):
     assert "'zebra' is not a word" in problem(client.get("/senses/zebra"), 404)
     assert "layer is 3" in problem(client.get("/senses/bank?layer=3"), 422)
     assert "layer" in problem(client.get("/senses/bank?layer=top"), 422)
+
+
+def test_a_list_says_no_more_is_counted_than_it_shows(
+    index: Index, tiny_embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+):
+    """The last senses are counted just after the list was made."""
+    find = WordList.find
+
+    def find_and_wait(self: WordList, letters: str, order: Order) -> list[ListedWord]:
+        found = find(self, letters, order)
+        assert self._counting is not None
+        self._counting.join()
+        return found
+
+    monkeypatch.setattr(WordList, "find", find_and_wait)
+    with TestClient(create_app(tiny_embedder, index=index)) as client:
+        answer = client.get("/index/words", params={"order": "senses", "n": 500}).json()
+        assert answer["counted"] == 0
+        answer = client.get("/index/words", params={"order": "senses", "n": 500}).json()
+    assert answer["counted"] == 1
+    assert None not in [word["senses"] for word in answer["words"]]
 
 
 def test_words_of_the_index_are_listed_and_found(client: TestClient, index: Index):

@@ -26,6 +26,8 @@ _NEXT: "dict[Language, tuple[str, str, str]]" = {  # a word, words between space
     "en": ("spring", "We sat on the river bank .", "My bank account."),
     "zh": ("苹果", "这种 苹果 又 甜 又 脆 。", "他在苹果当工程师。"),
 }
+_FEW_LAYERS = 3  # with headings in words, beside the senses, in 80 columns
+_WIDE = 10_000
 _ENDINGS = (".html", ".png")
 _ABOUT_MEANING = "meaning: the model's lens,\na linear map learned without labels (docs/lens.md)."
 
@@ -168,7 +170,7 @@ def _print_demo(console: "Console", found: "Demo", source: str) -> None:
         for one in query.nearest:
             console.print(f"    {one.use.sense:10} {one.score:5.2f}  {_marked(one.use)}")
     console.print("\nUses whose nearest other use of the same word has the same sense, in percent:")
-    console.print(_accuracy_table(found))
+    _print_accuracies(console, found)
     console.print(
         "static: the word's vector without context, which gives chance. sentence: the mean of the\n"
         "sentence's vectors without context. average: of all layers."
@@ -180,20 +182,36 @@ def _marked(use: "Use") -> str:
     return use.marked("[bold]", "[/]")
 
 
-def _accuracy_table(found: "Demo") -> "Table":
+def _print_accuracies(console: "Console", found: "Demo") -> None:
+    """Many layers leave no room for senses and long headings. No word and no figure is cut: lines
+    may be longer than the window."""
+    narrow = len(found.total.layers) > _FEW_LAYERS
+    table = _accuracy_table(found, narrow=narrow)
+    if narrow:
+        console.print("The numbered columns are layers.")
+        table.width = console.measure(table, options=console.options.update(width=_WIDE)).maximum
+    console.print(table, width=max(console.width, table.width or 0), crop=False)
+
+
+def _accuracy_table(found: "Demo", *, narrow: bool = False) -> "Table":
     from rich import box
     from rich.table import Table
 
     start = found.vectors.first_contextual
-    layers = [f"layer {i}" for i, _ in enumerate(found.total.layers, start)]
-    table = Table("word", "senses", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    layers = [f"{'' if narrow else 'layer '}{i}" for i, _ in enumerate(found.total.layers, start)]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=narrow)
+    table.add_column("word", no_wrap=True)
+    if not narrow:
+        table.add_column("senses")
     meaning = [] if found.total.meaning is None else ["meaning"]
     for name in ("static", "sentence", *layers, "average", *meaning):
         table.add_column(name, justify="right", no_wrap=True)
     for word in found.words:
-        table.add_row(word.word, ", ".join(word.senses), *_percents(word.accuracy, 0))
+        senses = [] if narrow else [", ".join(word.senses)]
+        table.add_row(word.word, *senses, *_percents(word.accuracy, 0))
     table.add_section()
-    table.add_row("[bold]all[/]", "", *_percents(found.total, 1), style="bold")
+    blank = [] if narrow else [""]
+    table.add_row("[bold]all[/]", *blank, *_percents(found.total, 1), style="bold")
     return table
 
 

@@ -165,14 +165,26 @@ class IndexSnapshot:
     def static_neighbors(
         self, word: str, k: int, vectors: StaticVectors | None
     ) -> list[StaticNeighbor]:
+        """Words with the same vector, as Bank and bank to a model that lowercases, are one word,
+        named by its most frequent spelling."""
         known = self.known(word)
         names, table = self._static if vectors is None else _looked_up(self.words, vectors)
         if known not in names:
             return []
-        scores = np.clip(table @ table[names[known]], -1, 1)
-        order = [i for i in np.argsort(-scores, kind="stable")[: k + 1] if i != names[known]]
-        listed = list(names)
-        return [StaticNeighbor(listed[i], float(scores[i])) for i in order[:k]]
+        own, listed = names[known], list(names)
+        scores = np.clip(table @ table[own], -1, 1)
+        found: dict[bytes, StaticNeighbor] = {}  # by vector
+        for i in np.argsort(-scores, kind="stable"):
+            vector = table[i].tobytes()
+            if vector == table[own].tobytes():
+                continue
+            if vector not in found and len(found) == k:
+                break
+            near = StaticNeighbor(listed[i], float(scores[i]))
+            other = found.setdefault(vector, near)
+            if self.counts.get(near.word, 0) > self.counts.get(other.word, 0):
+                found[vector] = near
+        return list(found.values())
 
     @cached_property
     def _static(self) -> tuple[dict[str, int], Vectors]:

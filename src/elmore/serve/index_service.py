@@ -134,9 +134,12 @@ class IndexService:
 
     async def words(self, asked: WordsAsked) -> WordsOfIndex:
         """Some of the indexed words with these letters."""
-        found = await self._neighbors.run(lambda: self._words.find(asked.letters, asked.order))
+        listed = self._words
+        counted, found = await self._neighbors.run(  # in this order: the list may be further
+            lambda: (listed.progress, listed.find(asked.letters, asked.order))
+        )
         some = [word._asdict() for word in found[asked.start : asked.start + asked.n]]
-        said = {"words": some, "total": len(found), "counted": self._words.progress}
+        said = {"words": some, "total": len(found), "counted": counted}
         return WordsOfIndex.model_validate(said)
 
     async def examples(self) -> Examples:

@@ -188,6 +188,7 @@ async def info(server: TheServer) -> InfoAnswer:
         name=server.name,
         dim=embedder.dim,
         n_layers=embedder.n_layers,
+        context_free=embedder.context_free,
         fingerprint=embedder.fingerprint,
         precision=embedder.precision,
         version=__version__,

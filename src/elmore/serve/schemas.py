@@ -340,7 +340,8 @@ class IndexInfo(_Answer):
 class InfoAnswer(_Answer):
     name: str
     dim: int
-    n_layers: int = Field(description="Including the context-free layer.")
+    n_layers: int = Field(description="Including layer 0.")
+    context_free: bool = Field(description="Whether layer 0 depends on the word alone.")
     fingerprint: str
     precision: str
     version: str

@@ -53,8 +53,9 @@ class WordList:
             words = sorted(inside, key=lambda word: not word.casefold().startswith(folded))
         if order == "senses":
             self._count()
-            words = sorted(words, key=lambda word: -self._senses.get(word, 0))
         frequencies, senses = self._index.frequencies, dict(self._senses)
+        if order == "senses":
+            words = sorted(words, key=lambda word: -senses.get(word, 0))
         return [ListedWord(word, frequencies[word], senses.get(word)) for word in words]
 
     def most_frequent(self, n: int) -> list[str]:

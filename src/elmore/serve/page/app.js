@@ -304,7 +304,7 @@ function showControls() {
   controls.hidden = word() === undefined || !info.index;
   byId("weights").hidden = layer() !== "mix" || !canMix();
   if (controls.hidden || controls.contains(document.activeElement)) return;
-  showLayers(byId("layers"), layers(), layer(), (layer) => go({ layer }));
+  showLayers(byId("layers"), layers(), layer(), info.context_free, (layer) => go({ layer }));
   showWeights(byId("weights"), weights(), (weights) => go({ weights }, { small: true }));
   showScope(byId("scope"), word(), view.everywhere, (everywhere) => go({ everywhere }));
 }

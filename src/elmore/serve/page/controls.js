@@ -23,9 +23,11 @@ function showChoice(fieldset, options, chosen, choose) {
   refill(fieldset, options.map(choice));
 }
 
-export function showLayers(fieldset, layers, chosen, choose) {
+/** `contextFree`: layer 0 depends on the word alone, which it does not in a BERT. */
+export function showLayers(fieldset, layers, chosen, contextFree, choose) {
   const label = (layer) => (typeof layer === "string" ? say[layer] : String(layer));
-  const options = layers.map((layer) => [layer, label(layer), say.layerHint[layer]]);
+  const hint = (layer) => say.layerHint[layer === 0 && !contextFree ? "placed" : layer];
+  const options = layers.map((layer) => [layer, label(layer), hint(layer)]);
   showChoice(fieldset, options, chosen, choose);
 }
 

@@ -33,6 +33,7 @@ const ENGLISH = {
   layerNumber: (n) => `layer ${n}`,
   layerHint: {
     0: "spelling only, no context",
+    placed: "spelling and place in the sentence, no other words",
     mix: "a weighted sum of the layers",
     meaning: "a map of the layers, learned so that a use predicts the words around it",
   },
@@ -127,6 +128,7 @@ const CHINESE = {
   layerNumber: (n) => `第 ${n} 层`,
   layerHint: {
     0: "只看拼写，不看上下文",
+    placed: "只看拼写和在句中的位置，不看其他的词",
     mix: "各层的加权和",
     meaning: "由各层线性映射而来，学到的是用法能预测它周围的词",
   },
