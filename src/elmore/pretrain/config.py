@@ -25,6 +25,7 @@ from elmore.train.schedule import LinearSchedule
 RUN_VERSION = 2
 BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
 TableStart = Literal["random", "static"]
+AttentionStart = Literal["random", "neighbors"]
 
 
 class VocabularyConfig(Frozen):
@@ -97,6 +98,8 @@ class MaskedConfig(Frozen):
     """In each batch of each process."""
     table_start: TableStart = "random"
     """Of a new model's table of pieces: `static` counts neighbors in the corpus first."""
+    attention_start: AttentionStart = "random"
+    """Of a new model: `neighbors` has the heads of its first block look at the pieces nearby."""
     reading: ReadingConfig = ReadingConfig(tokenize=True)
     vocabulary: PieceVocabularyConfig = PieceVocabularyConfig()
     loop: LoopConfig = LoopConfig(
@@ -138,6 +141,8 @@ class CausalRunConfig(Frozen):
     batches: LinesConfig = LinesConfig()
     table_start: TableStart = "random"
     """Of a new model's table of pieces: `static` counts neighbors in the corpus first."""
+    attention_start: AttentionStart = "random"
+    """Of a new GPT: `neighbors` has the heads of its first block look at the pieces before."""
     reading: ReadingConfig = ReadingConfig(as_is=True)
     """Lines as they are written: pieces of a line give it back, but for its spaces."""
     vocabulary: SubwordConfig = SubwordConfig()

@@ -163,6 +163,7 @@ def bert_laptop() -> MaskedConfig:
         instances=InstancesConfig(length=128),
         rows=32,
         table_start="static",
+        attention_start="neighbors",
         vocabulary=PieceVocabularyConfig(size=8_000),
         loop=LoopConfig(
             minutes=60,
@@ -224,6 +225,7 @@ def gpt_laptop() -> CausalRunConfig:
     return CausalRunConfig(
         model=_gpt(256, n_layers=4, n_heads=4, max_positions=512, dropout=0.0),
         batches=LinesConfig(pieces=2000, longest=200),
+        attention_start="neighbors",
         loop=CausalRunConfig().loop.model_copy(update={"minutes": 60.0}),
         output_dropout=0.0,
     )

@@ -22,6 +22,8 @@ from elmore.checkpoint.sources import load
 from elmore.errors import ConfigError
 from elmore.files.atomic import remove
 from elmore.models.causal import Causal, CausalLM, StatePenalty, with_dropout_of
+from elmore.nn.gpt import GPT
+from elmore.nn.transformer import Attention
 from elmore.pretrain.config import (
     Asked,
     AutoencoderConfig,
@@ -31,6 +33,7 @@ from elmore.pretrain.config import (
     rounding,
 )
 from elmore.pretrain.line_batches import LineBatches, Lines
+from elmore.pretrain.neighbor_start import before, look_at_neighbors
 from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
 from elmore.pretrain.piece_start import start_table, write_piece_start
 from elmore.pretrain.sentences import Counts
@@ -54,6 +57,9 @@ def prepare(
     source = None if asked.source is None else load(asked.source, heads=True)
     subwords = _subwords(asked, config, counts, source)
     config = _trained_config(config, len(subwords), source, asked.source)
+    if config.attention_start == "neighbors" and config.model.context.kind != "gpt":
+        found = config.model.context.kind
+        raise ConfigError(f"attention_start=neighbors is for a GPT, but model.context is {found}.")
     texts = {CORPUS: files, VALID: [] if asked.valid is None else [asked.valid]}
     folder.mkdir(parents=True, exist_ok=True)
     remove(folder / SUBWORDS)  # of a run that ended before its first checkpoint
@@ -131,7 +137,8 @@ def resumed_config(run: Run, asked: Asked) -> CausalRunConfig:
     if run.source is not None:
         dropped = with_dropout_of(was.model.context, now.context)
         now = was.model.model_copy(update={"context": dropped})
-    return config.model_copy(update={"model": now, "table_start": was.table_start})
+    starts = {"table_start": was.table_start, "attention_start": was.attention_start}
+    return config.model_copy(update={"model": now, **starts})
 
 
 def steps_per_epoch(run: Run) -> float:
@@ -152,6 +159,12 @@ def build(
         bias = model.softmax.bias if config.model.softmax_bias else None
         for table in {model.causal.pieces.weight, model.softmax.weight}:  # one if they are tied
             start_table(table, bias, folder)
+    if at is None and config.attention_start == "neighbors":
+        gpt = model.causal.context
+        assert isinstance(gpt, GPT)
+        attention, sides = gpt.blocks[0].attention, before(gpt.config.n_heads)
+        assert isinstance(attention, Attention)
+        look_at_neighbors(gpt.positions, model.causal.pieces, attention.qkv, sides)
     batches = LineBatches(
         PieceCorpus(folder / CORPUS),
         config.batches,

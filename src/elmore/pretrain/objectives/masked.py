@@ -19,9 +19,11 @@ from elmore.errors import ConfigError, InputError
 from elmore.files.atomic import atomic_folder, remove
 from elmore.models.bert import MASKED, NEXT, Bert, MaskedHead, next_head
 from elmore.models.masked_model import MaskedLoss, MaskedModel, masked_loss
+from elmore.nn.post_norm import RowAttention
 from elmore.pretrain.config import Asked, MaskedConfig, Run, masked_config, rounding
 from elmore.pretrain.masked_batches import MaskedBatch, MaskedBatches
 from elmore.pretrain.masked_instances import Marks
+from elmore.pretrain.neighbor_start import both_sides, look_at_neighbors
 from elmore.pretrain.piece_corpus import PieceCorpus, write_texts
 from elmore.pretrain.piece_start import start_table, write_piece_start
 from elmore.pretrain.sentences import Counts
@@ -138,7 +140,8 @@ def resumed_config(run: Run, asked: Asked) -> MaskedConfig:
         now = was.model.model_copy(update=drop)
     else:
         now = now.model_copy(update={"n_pieces": was.model.n_pieces})
-    return config.model_copy(update={"model": now, "table_start": was.table_start})
+    starts = {"table_start": was.table_start, "attention_start": was.attention_start}
+    return config.model_copy(update={"model": now, **starts})
 
 
 def steps_per_epoch(run: Run) -> float:
@@ -155,6 +158,11 @@ def build(run: Run, folder: Path, world: World, newest: Path | None) -> "MaskedO
     model = _start(config, None if at is None else load(at, heads=True))
     if at is None and config.table_start == "static":
         start_table(model.bert.embed.pieces.weight, model.masked.bias, folder)
+    if at is None and config.attention_start == "neighbors":
+        embed, sides = model.bert.embed, both_sides(config.model.n_heads)
+        attention = model.bert.blocks[0].attention
+        assert isinstance(attention, RowAttention)
+        look_at_neighbors(embed.positions, embed.pieces, attention.qkv, sides)
     for p in model.parameters():
         p.data = p.data.clone()  # not mapped from a file
     marks = marks_of(wordpiece, config.model.n_pieces)
