@@ -11,7 +11,9 @@ folder=${1:-${ELMORE_BENCH_ENV:-${XDG_CACHE_HOME:-$HOME/.cache}/elmore/bench-env
 python=${PYTHON:-python3}
 
 test -x "$folder/bin/python" || "$python" -m venv "$folder"
-"$folder/bin/python" -m pip install --quiet --constraint "$here/../constraints.txt" \
+# The same torch as elmore's; the other versions are AllenNLP's.
+grep '^torch==' "$here/../constraints.txt" >"$folder/constraints.txt"
+"$folder/bin/python" -m pip install --quiet --constraint "$folder/constraints.txt" \
     torch numpy scipy scikit-learn h5py nltk 'spacy<3.8' 'transformers<4.47' 'huggingface_hub<0.30' \
     'cached-path' dill base58 lmdb more-itertools termcolor overrides requests tqdm traitlets \
     tensorboardX sacremoses filelock conllu ftfy word2number py-rouge

@@ -65,7 +65,7 @@ class Trained(Objective, Protocol):
         """Which part of the model has not been trained yet; None if all of it has."""
 
 
-def _kind(config: AnyConfig) -> Kind:
+def kind_of(config: AnyConfig) -> Kind:
     match config.kind:
         case "bilm":
             return bilm
@@ -118,7 +118,7 @@ def pretrain(
                 raise InputError(f"{output} holds a run already; add --resume, or remove it.")
             _prepare(asked, world)
         world.wait()
-        run, kind = _with_old_precision(read_run(output), world), _kind(config)
+        run, kind = _with_old_precision(read_run(output), world), kind_of(config)
         if resuming:
             _refuse_other_data(run, asked)
             run = _with_new_end(run, kind.resumed_config(run, asked), output)
@@ -145,7 +145,7 @@ def ending(run: Run, n_processes: int) -> LoopConfig:
     config, loop = run.config, run.config.loop
     if config.epochs is None:
         return loop
-    once = _kind(config).steps_per_epoch(run)
+    once = kind_of(config).steps_per_epoch(run)
     steps = math.ceil(config.epochs * once / (n_processes * loop.accumulate))
     return loop.model_copy(update={"steps": min(steps, loop.steps or steps)})
 
@@ -205,7 +205,7 @@ def _prepare(asked: Asked, world: World) -> None:
         words=counts.n_words,
     )
     steps = ending(run, world.size).steps
-    config, notes = _kind(config).prepare(asked, files, counts, steps)
+    config, notes = kind_of(config).prepare(asked, files, counts, steps)
     config, more = _with_precision(config, world)
     notes += more
     run = run.model_copy(update={"config": config, "notes": tuple(notes)})
