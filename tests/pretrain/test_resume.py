@@ -45,7 +45,7 @@ def kill_at_random(kind: str, files: list[Path], folder: Path, chance: random.Ra
     return last_step(logged(folder))
 
 
-@pytest.mark.parametrize("kind", ["rows", "sentences", "transformer"])
+@pytest.mark.parametrize("kind", ["rows", "sentences", "transformer", "rounded"])
 def test_a_killed_and_resumed_run_has_the_same_losses_to_the_last_bit(kind: str, tmp_path: Path):
     files, chance = corpus(tmp_path / "text"), random.Random(kind)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -61,11 +61,11 @@ def test_a_killed_and_resumed_run_has_the_same_losses_to_the_last_bit(kind: str,
     assert weights(broken) == weights(whole)
 
 
-def torchrun(files: list[Path], folder: Path) -> subprocess.Popen[bytes]:
+def torchrun(kind: str, files: list[Path], folder: Path) -> subprocess.Popen[bytes]:
     """Two processes of `elmore pretrain` under torchrun, on this machine alone."""
     code = "from tests.pretrain.tiny_runs import *; import sys; from pathlib import Path as P; "
     script = folder.parent / "job.py"
-    script.write_text(code + "train('rows', [P(p) for p in sys.argv[2:]], P(sys.argv[1]))\n")
+    script.write_text(code + f"train({kind!r}, [P(p) for p in sys.argv[2:]], P(sys.argv[1]))\n")
     settings = loopback(2)[0]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     own = {"PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
@@ -100,13 +100,14 @@ def is_free(folder: Path) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
 @pytest.mark.parametrize("launched", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["rows", "rounded"])
 def test_two_processes_killed_and_resumed_have_the_same_losses_to_the_last_bit(
-    launched: bool, tmp_path: Path
+    kind: str, launched: bool, tmp_path: Path
 ):
     files, whole, broken = corpus(tmp_path / "text"), tmp_path / "whole", tmp_path / "broken"
-    unkilled = [started("rows", files, whole, environment) for environment in loopback(2)]
-    launcher = torchrun(files, broken) if launched else None  # it takes a while to start
-    both = [] if launched else [started("rows", files, broken, e) for e in loopback(2)]
+    unkilled = [started(kind, files, whole, environment) for environment in loopback(2)]
+    launcher = torchrun(kind, files, broken) if launched else None  # it takes a while to start
+    both = [] if launched else [started(kind, files, broken, e) for e in loopback(2)]
     wait_for(lambda: last_step(logged(broken)) >= 7 and bool(checkpoints(broken)))
     for process in both:
         process.kill()
@@ -116,7 +117,7 @@ def test_two_processes_killed_and_resumed_have_the_same_losses_to_the_last_bit(
         launcher.wait()
     wait_for(lambda: is_free(broken))  # a killed process takes a moment to end
     assert last_step(logged(broken)) < 30
-    resumed = [started("rows", files, broken, environment) for environment in loopback(2)]
+    resumed = [started(kind, files, broken, environment) for environment in loopback(2)]
     for process in (*unkilled, *resumed):
         process.join()
         assert process.exitcode == 0
