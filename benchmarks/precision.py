@@ -78,7 +78,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, A
     result: dict[str, Any] = {"threads": torch.get_num_threads(), "speeds": speeds}
     if options.steps and name == options.cases[0] and torch.get_num_threads() == options.threads[0]:
         del loops
-        result["perplexity"] = {p: after(options.steps, config, folder, p) for p in PRECISIONS}
+        result["perplexity"] = {p: after(options, config, folder, p) for p in PRECISIONS}
     print(name, result, flush=True)
     return result
 
@@ -91,17 +91,18 @@ def prepared(name: str, folder: Path, options: argparse.Namespace) -> AnyConfig:
         config = config.model_copy(update={"reading": reading})
     loop = config.loop.model_copy(update={"steps": 1, "minutes": None, "checkpoint_minutes": 1e6})
     config = config.model_copy(update={"loop": loop, "epochs": None, "precision": "float32"})
-    pretrain([options.text], folder, config, valid=options.valid)
+    pretrain([options.text], folder, config)
     return config
 
 
-def loop_of(config: AnyConfig, folder: Path, precision: Rounding, steps: int = 10**9) -> Loop:
+def loop_of(
+    config: AnyConfig, folder: Path, precision: Rounding, valid: Path | None = None
+) -> Loop:
     run, world = read_run(folder), World()
     changed = run.config.model_copy(update={"precision": precision})
+    run = run.model_copy(update={"config": changed, "valid": None if valid is None else str(valid)})
     kind: Kind = kind_of(config)
-    objective = kind.build(run.model_copy(update={"config": changed}), folder, world, None)
-    ending = run.config.loop.model_copy(update={"steps": steps})
-    return Loop(objective, ending, NoRecords(), world)
+    return Loop(kind.build(run, folder, world, None), run.config.loop, NoRecords(), world)
 
 
 def speed(loop: Loop, config: AnyConfig, steps: int) -> float:
@@ -113,9 +114,14 @@ def speed(loop: Loop, config: AnyConfig, steps: int) -> float:
     return (loop.progress.words - words) / both / (time.perf_counter() - begin)
 
 
-def after(steps: int, config: AnyConfig, folder: Path, precision: Rounding) -> float:
-    loop = loop_of(config, folder, precision, steps)
+def after(
+    options: argparse.Namespace, config: AnyConfig, folder: Path, precision: Rounding
+) -> float:
+    """The first figure of the validation, after some steps."""
+    loop = loop_of(config, folder, precision, options.valid)
+    loop.config = loop.config.model_copy(update={"steps": options.steps})
     loop.run()
+    loop.objective.module.eval()
     return next(iter(loop.objective.validate().values()))
 
 
