@@ -162,7 +162,7 @@ class CausalRunConfig(Frozen):
     sudden_states: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Penalty on the mean square of the top layer's change from step to step (its temporal one)."""
     precision: Precision = "auto"
-    """As of a biLM; the softmax is computed in float32."""
+    """As of a biLM."""
     valid_pieces: int = Field(default=50_000, ge=1)
     """Pieces of the validation text that are used each time, about."""
 
