@@ -3,6 +3,8 @@
 import errno
 import os
 import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,17 @@ def test_minutes_end_a_run_and_whichever_end_comes_first_counts(tmp_path: Path):
     assert 0.2 <= by_time.seconds < 5
     assert by_time.interrupted == 0
     assert loop(Toy(), tmp_path / "steps", steps=3, minutes=60).run().step == 3
+
+
+def test_a_pause_is_not_training_time(tmp_path: Path):
+    """Stopped for a second and a half, as by Ctrl-Z: no time of the limit passes."""
+    pause = f"sleep 0.2; kill -STOP {os.getpid()}; sleep 1.5; kill -CONT {os.getpid()}"
+    began = time.monotonic()
+    with subprocess.Popen(["sh", "-c", pause]):
+        progress = loop(Toy(), tmp_path, steps=10**9, minutes=0.6 / 60).run()
+    took = time.monotonic() - began
+    assert 0.6 <= progress.seconds < took - 1.2
+    assert took >= 2.0
 
 
 def test_a_finished_run_resumed_does_nothing_and_says_that_it_is_done(tmp_path: Path):

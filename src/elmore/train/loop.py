@@ -7,7 +7,6 @@ random numbers of each step, so that no state of a generator needs to be saved.
 
 import math
 import signal
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from elmore.config import Frozen
 from elmore.errors import ConfigError, InputError
 from elmore.files.stop_signals import StopSignals
+from elmore.train.clock import Clock
 from elmore.train.optimizer import AdagradConfig, Group, OptimizerConfig, build_optimizers
 from elmore.train.schedule import ConstantSchedule, PlateauSchedule, Schedule
 from elmore.train.world import World
@@ -166,16 +166,17 @@ class Loop:
 
     def _run(self) -> Progress:
         progress, config = self.progress, self.config
-        started, saved = time.monotonic() - progress.seconds, progress.seconds
+        saved = progress.seconds
         if self.world.first:
             self.recorder.start(progress.step)
         # A signal ends the run after the current step, a second one at once; without a checkpoint
         # that could be written after any step, the first one does.
         stop = StopSignals(second_at_once=True)
-        with nullcontext() if config.checkpoint_minutes is None else stop:
+        held = nullcontext() if config.checkpoint_minutes is None else stop
+        with held, Clock(progress.seconds) as clock:
             while not self.finished:
                 told = self._step(stop)
-                progress.seconds = self._clock(started)
+                progress.seconds = self._agreed(clock.tick())
                 if progress.step % config.log_steps == 0:
                     self._report()
                 minutes = config.checkpoint_minutes
@@ -183,7 +184,7 @@ class Loop:
                 validated = self._validation_due(due)
                 better = validated and self._validate()
                 if validated:
-                    progress.seconds = self._clock(started)
+                    progress.seconds = self._agreed(clock.tick())
                 if told or due or better or self.finished or (validated and minutes is None):
                     self._save()
                     saved = progress.seconds
@@ -193,9 +194,9 @@ class Loop:
         progress.fraction = self._fraction()
         return progress
 
-    def _clock(self, started: float) -> float:
-        """Seconds, the same in all processes, because they must make the same decisions."""
-        return self.world.mean(time.monotonic() - started, self.device)
+    def _agreed(self, seconds: float) -> float:
+        """The same in all processes, because they must make the same decisions."""
+        return self.world.mean(seconds, self.device)
 
     def _step(self, stop: StopSignals) -> bool:
         """One update. Returns whether any process was asked to stop."""
