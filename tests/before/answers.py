@@ -371,7 +371,8 @@ def compared(folder: Path) -> Answer:
     table = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
     table.pop("notes")
     table["settings"]["fit"].pop("tuning", None)  # how models are fine-tuned: later versions'
-    table["settings"]["fit"].pop("precision", None)  # later versions', float32 as before
+    for later in ("precision", "warmup_steps"):  # later versions', float32 and 0 as before
+        table["settings"]["fit"].pop(later, None)
     for way in ("lm", "gpt"):
         table["settings"]["fit"]["encoder"].pop(way, None)
     mixes: list[float] = []

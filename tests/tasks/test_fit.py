@@ -24,6 +24,7 @@ from elmore.tasks.saved import (
 )
 from elmore.tasks.tagging import Tagged, Tagging
 from elmore.tasks.task import Labels
+from elmore.train.loop import Loop
 from tests.tasks.tiny_tasks import (
     OWN,
     classification_config,
@@ -73,6 +74,23 @@ def test_a_classifier_learns_a_turn_in_seconds(tmp_path: Path):
     config = classification_config(epochs=15, patience=15, halve_after=15)
     fitted = fit(config, labelled(60, 1), labelled(20, 2), tmp_path / "run", device="cpu")
     assert fitted.model.evaluate(labelled(40, 3)).main == 100.0
+
+
+def test_the_learning_rate_can_rise_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Adam's first step is as large as the rate, whatever the gradient."""
+    moved: list[float] = []
+    step = Loop._apply
+
+    def note(loop: Loop) -> None:
+        weight = loop.objective.module.head.output.weight  # type: ignore[union-attr]
+        before = weight.detach().clone()
+        step(loop)
+        moved.append(float((weight.detach() - before).abs().max()))
+
+    monkeypatch.setattr(Loop, "_apply", note)
+    run(tagging_config(epochs=1, lr=0.01, warmup_steps=4), tmp_path / "run")
+    assert moved[0] == pytest.approx(0.0025, rel=0.01)
+    assert moved[3] > 2 * moved[0]
 
 
 def test_plain_tags_static_vectors_and_late_layers_train_too(tmp_path: Path, tiny_model: Path):

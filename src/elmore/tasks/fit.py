@@ -152,7 +152,8 @@ def overlap(task: Task[Any, Any, Any], train: Sequence[Any], other: Sequence[Any
 
 def _loop(config: FitConfig, n_batches: int) -> LoopConfig:
     adam = AdamWConfig(lr=config.lr, weight_decay=config.weight_decay)
-    schedule = PlateauSchedule(drop=RATE_DROP, after=config.halve_after)
+    warmup, after = config.warmup_steps, config.halve_after
+    schedule = PlateauSchedule(warmup=warmup, drop=RATE_DROP, after=after)
     return by_epochs(config, n_batches, adam, schedule, config.patience)
 
 

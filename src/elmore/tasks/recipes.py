@@ -67,6 +67,9 @@ class FitConfig(Frozen):
     batch: int = Field(default=32, ge=1, le=10**6)
     """Examples per step."""
     lr: float = Field(default=1e-3, gt=0)
+    warmup_steps: int = Field(default=0, ge=0)
+    """In which the learning rate rises from zero: large first steps would spoil what was taken from
+    language models."""
     weight_decay: float = Field(default=0.0, ge=0)
     """Of the task's own matrices; biases, mixes and a fine-tuned model have none."""
     clip: float = Field(default=5.0, gt=0)

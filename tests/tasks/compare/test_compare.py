@@ -129,7 +129,11 @@ def test_one_seed_chooses_the_same_examples_for_everyone_and_smaller_shares_are_
 
 def test_a_small_share_is_read_more_often_and_in_smaller_batches(data: Path, fits: Callable):
     asked = fits().asked
-    compare(config(data, "epochs=2", fractions=(0.25, 1), seeds=1), data / "out")
+    report = compare(config(data, "epochs=2", fractions=(0.25, 1), seeds=1), data / "out")
+    told = [note for note in report.notes if "of the examples, trainings have" in note]
+    (note,) = told
+    assert "with 0.25 of the examples" in note
+    assert "2 times as many epochs, and batches are 2 times smaller" in note
     assert [(fit.epochs, fit.patience, fit.halve_after, fit.batch) for fit in asked] == [
         (4, 12, 4, 4), (4, 12, 4, 4), (2, 6, 2, 8), (2, 6, 2, 8),
     ]  # fmt: skip

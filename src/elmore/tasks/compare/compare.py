@@ -38,6 +38,7 @@ from elmore.tasks.compare.trials import (
     names_in,
     read_outcomes,
     share,
+    stretch_of,
     trial_settings,
     write_outcome,
 )
@@ -248,6 +249,12 @@ class _Run:
         missing = len(set(trials) - {outcome.trial for outcome in outcomes})
         if missing:
             yield f"{missing} of {len(trials)} trainings are not finished; the same command goes on"
+        for fraction in self.config.fractions:
+            if (times := stretch_of(fraction)) > 1:
+                yield (
+                    f"with {fraction:g} of the examples, trainings have {times:.2g} times as many "
+                    f"epochs, and batches are {times:.2g} times smaller"
+                )
         for name, path in self.config.files.items():
             for note in self.data[name].notes:
                 yield f"{path.name}: {note}"

@@ -112,10 +112,15 @@ def share(examples: Sequence[Any], trial: Trial) -> list[Any]:
     return [examples[index] for index in sorted(kept.tolist())]
 
 
+def stretch_of(fraction: float) -> float:
+    """How many times more epochs, and how many times smaller batches, a share of the examples has:
+    otherwise it would have hardly any steps."""
+    return float(min(_MOST_STRETCH, fraction**-0.5))
+
+
 def trial_settings(config: FitConfig, trial: Trial) -> FitConfig:
-    """Fewer examples get more epochs and smaller batches: otherwise a small share would have hardly
-    any steps."""
-    stretch = min(_MOST_STRETCH, trial.fraction**-0.5)
+    """Fewer examples get more epochs and smaller batches."""
+    stretch = stretch_of(trial.fraction)
     stretched = {
         name: math.ceil(getattr(config, name) * stretch)
         for name in ("epochs", "patience", "halve_after")
@@ -271,14 +276,14 @@ def _text(settings: dict[str, Any]) -> str:
 
 def _complete(before: Any, now: dict[str, Any]) -> Any:
     """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
-    may be chosen now. Its classification was of trees, all of a translation had one rate, and
-    products were in float32."""
+    may be chosen now. Its classification was of trees, all of a translation had one rate, products
+    were in float32, and no learning rate rose at first."""
     match before:
         case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
             encoder = {way: now["fit"]["encoder"][way] for way in ("lm", "gpt")} | encoder
             task = {**_EARLIER.get(task.get("kind"), {}), **task}
             tuning = now["fit"]["tuning"]
-            earlier = {"tuning": tuning, "precision": "float32"}
+            earlier = {"tuning": tuning, "precision": "float32", "warmup_steps": 0}
             return {**rest, "fit": {**earlier, **fit, "encoder": encoder, "task": task}}
     return before
 
