@@ -136,6 +136,18 @@ def test_the_language_models_losses_are_added(folder: Path):
     assert type(head.lines["target"]).__name__ == "RunLines"
 
 
+def test_a_language_model_without_its_text_is_said(folder: Path, tmp_path: Path):
+    (checkpoint,) = sorted((folder / "lm-de" / "checkpoints").iterdir())[-1:]
+    converted = tmp_path / "no-text"
+    assert main(["convert", str(folder / "lm-de"), str(converted)]) == 0
+    for source in (checkpoint, converted):
+        head = head_of(folder, f'task.source_lm="{source}"')
+        (note,) = head.notes(texts(folder, "dev"))
+        assert f"{source} has no text of its run" in note
+        assert "source language model reads the training pairs" in note
+    assert head_of(folder).notes(texts(folder, "dev")) == ()
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_the_language_models_read_as_many_pieces_as_the_pairs(folder: Path, side: str):
     """Lines of the language model may be much longer than the pairs."""

@@ -223,13 +223,20 @@ class GenerationHead(Head[Text, Output]):
         return found
 
     def notes(self, examples: Sequence[Text]) -> tuple[str, ...]:
-        most = self.config.longest_source
+        config, most = self.config, self.config.longest_source
         cut = [n for e in examples if (n := _length(self.from_pieces, e.source)) > most]
         note = (
             f"{len(cut):,} sources are longer than {most:,} pieces and are cut (the longest has "
             f"{max(cut, default=0):,}); --set task.longest_source=… reads more"
         )
-        return (note,) if cut else ()
+        lms = {"source": config.source_lm, "target": config.target_lm}
+        without_text = (
+            f"{lms[side]} has no text of its run: the loss of the {side} language model reads the "
+            "training pairs"
+            for side, lines in self.lines.items()
+            if lms[side] is not None and isinstance(lines, OwnLines)
+        )
+        return (*((note,) if cut else ()), *without_text)
 
     # Reading --------------------------------------------------------------------------------------
 
