@@ -11,7 +11,7 @@ from elmore.checkpoint.sources import load
 from elmore.config import override
 from elmore.errors import ConfigError
 from elmore.models.autoencoder import Autoencoder
-from elmore.models.causal import CausalConfig
+from elmore.models.causal import Causal, CausalConfig, CausalLM
 from elmore.pretrain.config import AutoencoderConfig
 from elmore.pretrain.objectives.causal import CausalObjective
 from elmore.pretrain.recipes import find_recipe
@@ -67,13 +67,24 @@ def test_a_transformer_is_refused(tmp_path: Path):
     assert not (tmp_path / "run").exists()
 
 
-def test_each_floor_of_a_language_model_has_its_rate():
-    """The softmax's own bias and the top layer at the whole rate, the table last."""
-    lm, _ = tiny_lm(LSTM)
-    objective = CausalObjective(lm, None, [], floor_rate=1 / 2.6)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("tied", "version", "table"), [(1, 3, 1), (0, 3, 6.76), (1, 2, 6.76)])
+def test_each_floor_of_a_language_model_has_its_rate(tied: int, version: int, table: float):
+    """The softmax and the top layer at the whole rate, a table that only reads at the last; runs of
+    version 2 slow a tied table down, too."""
+    lm = tiny_lm(LSTM)[0]
+    if not tied:
+        lm = CausalLM(Causal(lm.causal.config.model_copy(update={"tied": False})))
+    objective = CausalObjective(
+        lm,
+        None,  # type: ignore[arg-type]
+        [],
+        floor_rate=1 / 2.6,
+        version=version,
+    )
     rates = {id(p): group.rate for group in objective.groups() for p in group.parameters}
     found = {name: round(1 / rates[id(p)], 6) for name, p in lm.named_parameters()}
     assert {found[name] for name in found if "layers.1" in name} == {1}
     assert {found[name] for name in found if "layers.0" in name} == {2.6}
-    assert found["causal.pieces.weight"] == 6.76
+    assert found["causal.pieces.weight"] == table
     assert found["softmax.bias"] == 1
+    assert len(found) == len(rates) == len(list(lm.parameters()))

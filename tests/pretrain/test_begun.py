@@ -151,8 +151,8 @@ def test_a_run_of_the_version_before_goes_on_as_it_was_begun(
 def test_a_run_of_a_later_version_is_refused(files: list[Path], tmp_path: Path):
     pretrain(files, tmp_path / "run", config())
     path = tmp_path / "run" / "run.json"
-    path.write_text(path.read_text().replace('"version": 2', '"version": 3'))
-    with pytest.raises(Exception, match=r"run\.json: version: .* less than or equal to 2"):
+    path.write_text(path.read_text().replace('"version": 3', '"version": 4'))
+    with pytest.raises(Exception, match=r"run\.json: version: .* less than or equal to 3"):
         pretrain(files, tmp_path / "run", config(), resume=True)
 
 

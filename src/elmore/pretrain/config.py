@@ -22,7 +22,7 @@ from elmore.train.optimizer import AdamWConfig
 from elmore.train.precision import Precision, Rounding
 from elmore.train.schedule import LinearSchedule
 
-RUN_VERSION = 2
+RUN_VERSION = 3
 BatchesConfig = Annotated[RowsConfig | SentencesConfig, Field(discriminator="kind")]
 TableStart = Literal["random", "static"]
 AttentionStart = Literal["random", "neighbors"]
@@ -234,7 +234,8 @@ class Run(Frozen):
 
     version: int = Field(default=1, ge=1, le=RUN_VERSION)
     """Version 1 had the recipe's model in its config, even if another one was trained, and decayed
-    biases that are stored as matrices. Such runs are resumed as they were begun."""
+    biases that are stored as matrices. In version 2, a table that is the softmax too had the rate
+    of a table. Such runs are resumed as they were begun."""
     config: AnyConfig
     """`config.model` is the model that is trained, with the sizes that the text gave it."""
     corpus: list[str]

@@ -25,6 +25,7 @@ from elmore.models.causal import Causal, CausalLM, StatePenalty, with_dropout_of
 from elmore.nn.gpt import GPT
 from elmore.nn.transformer import Attention
 from elmore.pretrain.config import (
+    RUN_VERSION,
     Asked,
     AutoencoderConfig,
     CausalRunConfig,
@@ -182,6 +183,7 @@ def build(
         precision=rounding(run),
         seed=config.loop.seed,
         rank=world.rank,
+        version=run.version,
     )
 
 
@@ -225,25 +227,30 @@ class CausalObjective:
         precision: Rounding = "float32",
         seed: int = 1,
         rank: int = 0,
+        version: int = RUN_VERSION,
     ):
         self.module: nn.Module = model
+        self.version = version
         self.floor_rate, self.precision = floor_rate, precision
         self.model, self.batches, self.valid = model, batches, valid
         self.device = next(model.parameters()).device
         self.seed, self.rank = seed, rank
 
     def groups(self) -> list[Group]:
-        """All at one rate, or each layer at its own: the top one, and what only the softmax has, at
-        the whole rate."""
+        """All at one rate, or each layer at its own: the top one and the softmax at the whole rate.
+        So a table that is the softmax too is not slowed down, as in fastai."""
         everything = list(self.module.parameters())
         if self.floor_rate == 1:
             return by_decay(self.module, everything)
+        softmax = {id(p) for p in self.model.softmax.parameters()}
         floors = self.model.causal.floors()
-        below = {id(p) for floor in floors for p in floor}
-        own = [p for p in everything if id(p) not in below]
+        if self.version < 3:
+            softmax -= {id(p) for floor in floors for p in floor}
+        own = [p for p in everything if id(p) in softmax]
+        first, *below = ([p for p in floor if id(p) not in softmax] for floor in floors)
         return [
             replace(group, rate=self.floor_rate**depth)
-            for depth, floor in enumerate([own + floors[0], *floors[1:]])
+            for depth, floor in enumerate([own + first, *below])
             for group in by_decay(self.module, floor)
         ]
 
