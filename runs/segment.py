@@ -1,7 +1,7 @@
 """Raw text to words between spaces, a sentence per line, so that a long training need not find the
 words of Chinese text again in every pass: 7 minutes for 24 million words.
 
-    python runs/segment.py TEXT[.xz] … > WORDS.txt
+    python runs/segment.py [--lines paragraph] TEXT[.xz] … > WORDS.txt
 """
 
 import argparse
@@ -13,7 +13,9 @@ from elmore.files.sentence_files import SentenceFiles
 def main() -> int:
     parser = argparse.ArgumentParser(description="Find the words of raw text, a sentence per line.")
     parser.add_argument("text", nargs="+")
-    files = SentenceFiles(parser.parse_args().text, tokenize=True, lines="sentence")
+    parser.add_argument("--lines", choices=("sentence", "paragraph"), default="sentence")
+    asked = parser.parse_args()
+    files = SentenceFiles(asked.text, tokenize=True, lines=asked.lines)
     for words in files:
         sys.stdout.write(" ".join(words) + "\n")
     return 0
