@@ -2,6 +2,7 @@
 bits and goes on from published models. The losses are those of `transformers`.
 """
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from elmore.checkpoint.sources import load
 from elmore.config import override
 from elmore.embedder import Embedder
 from elmore.errors import ConfigError
+from elmore.models import bert as bert_model
+from elmore.models import masked_model
 from elmore.models.bert import MASKED, NEXT, Bert, MaskedHead, next_head
 from elmore.models.masked_model import MaskedModel, masked_loss
 from elmore.pretrain.config import MaskedConfig
@@ -24,6 +27,7 @@ from elmore.pretrain.piece_corpus import PieceCorpus
 from elmore.pretrain.recipes import bert_laptop
 from elmore.pretrain.run import pretrain, read_run
 from elmore.text.piece_reader import PieceReader
+from elmore.train.precision import products_in
 from elmore.train.run_folder import checkpoints
 from tests.pretrain.tiny_runs import logged
 from tests.tiny_bert import tiny_bert
@@ -134,8 +138,13 @@ def test_another_vocabulary_is_refused_when_resumed(run: Path, text: Path, tmp_p
         pretrain([text], run, config(), valid=text, vocabulary=other, resume=True)
 
 
-def test_the_loss_is_that_of_transformers():
-    """BertForPreTraining with the same weights, on a padded batch: loss to 1e-5, gradients too."""
+@pytest.mark.parametrize("filled", [False, True])
+def test_the_loss_is_that_of_transformers(filled: bool, monkeypatch: pytest.MonkeyPatch):
+    """BertForPreTraining with the same weights, on a padded batch: loss to 1e-5, gradients too;
+    with rows of nothing besides, as in bfloat16."""
+    if filled:
+        for module in (bert_model, masked_model):
+            monkeypatch.setattr(module, "free_rows", lambda n, device: -n % 64)
     transformers = pytest.importorskip("transformers")
     checkpoint = tiny_bert(heads=True)
     model = checkpoint.model
@@ -180,6 +189,25 @@ def test_the_loss_is_that_of_transformers():
     assert total.item() == pytest.approx(expected.item(), abs=1e-5)
     table = theirs.bert.embeddings.word_embeddings.weight.grad
     torch.testing.assert_close(bert.embed.pieces.weight.grad, table, rtol=0, atol=1e-5)
+
+
+def test_products_in_bfloat16_have_few_numbers_of_rows():
+    """All but those of the whole row: a new number of rows costs time, and memory for good."""
+    checkpoint = tiny_bert(heads=True)
+    assert isinstance(checkpoint.model, Bert)
+    model = MaskedModel(checkpoint.model, checkpoint.heads[MASKED], None).train()  # type: ignore[arg-type]
+    seen: set[int] = set()
+    for part in model.modules():
+        if isinstance(part, torch.nn.Linear):
+            part.register_forward_pre_hook(lambda part, x: seen.add(x[0].numel() // x[0].shape[-1]))
+    ids, lengths = torch.arange(5, 28) % 20, np.array([5, 9, 9])
+    places, targets = torch.tensor([1, 6, 8, 20]), torch.tensor([3, 4, 5, 6])
+    for rounding, rows in (("float32", {23, 4}), ("bfloat16", {64})):
+        seen.clear()
+        with products_in(rounding, torch.device("cpu")):  # type: ignore[arg-type]
+            found = model(ids, torch.zeros_like(ids), lengths, ids[:0], places)
+        assert seen == rows
+        assert math.isfinite(float(masked_loss(found, targets, ids[:0]).pieces))
 
 
 def _as_transformers(transformers: Any, ours: MaskedModel, like: Checkpoint) -> Any:

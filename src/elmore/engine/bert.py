@@ -12,14 +12,16 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmore.engine.kernel import Kernel
 from elmore.engine.native_bert import NativeBlock
 from elmore.engine.threads import side_by_side
-from elmore.models.bert import Bert, equal_lengths
+from elmore.models.bert import Bert, equal_lengths, with_free
 from elmore.nn.post_norm import PostNormBlock
+from elmore.nn.rounding import free_rows
 from elmore.text.piece_reader import PieceBatch, PieceReader
 from elmore.text.reader import Input, IntArray
 
@@ -50,9 +52,14 @@ class TorchBlock:
                     part.to(torch.bfloat16)
 
     def __call__(self, x: Tensor, lengths: IntArray, places: Tensor | None, threads: int) -> Tensor:
+        n = len(x) if places is None else len(places)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self._bf16):
+            if free := free_rows(len(x), x.device):
+                x, lengths = F.pad(x, (0, 0, 0, free)), with_free(lengths, free)
+            if places is not None:
+                places = F.pad(places, (0, free_rows(n, x.device)))
             y: Tensor = self._block(x, equal_lengths(lengths), places)
-        return y.float() if self._bf16 else y
+        return y[:n].float() if self._bf16 else y
 
 
 @dataclass(frozen=True, slots=True)

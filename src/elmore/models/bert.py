@@ -14,6 +14,7 @@ from elmore.config import Frozen
 from elmore.models.layers import LayerModel, LayerStates
 from elmore.nn.dropout import Dropout
 from elmore.nn.post_norm import ACTIVATIONS, Activation, Group, PostNormBlock
+from elmore.nn.rounding import free_rows
 from elmore.text.piece_reader import MIN_POSITIONS, PieceBatch
 from elmore.text.reader import IntArray
 
@@ -107,16 +108,20 @@ class Bert(LayerModel):
     def run(
         self, ids: Tensor, segments: Tensor, lengths: IntArray, top: Tensor | None = None
     ) -> list[Tensor]:
-        """ids and segments (N,) of rows one after another, of lengths (R,) that never fall -> the
-        embedding output and that of each block, (N, D) each, marks included. With `top` (M,) the
-        last one is of these places alone, (M, D)."""
+        """ids and segments (N,) of rows one after another, of lengths (R,), equal ones together ->
+        the embedding output and that of each block, (N, D) each, marks included. With `top` (M,)
+        the last one is of these places alone, (M, D)."""
+        n = len(ids)
+        ids, segments, lengths = _filled(ids, segments, lengths)
+        places = None if top is None else F.pad(top, (0, free_rows(len(top), top.device)))
         starts = np.cumsum(lengths) - lengths
         positions = np.arange(len(ids)) - np.repeat(starts, lengths)
         x = self.embed(ids, segments, torch.from_numpy(positions).to(ids.device))
         outputs, groups = [x], equal_lengths(lengths)
         for i, block in enumerate(self.blocks, start=1):
-            outputs.append(block(outputs[-1], groups, top if i == len(self.blocks) else None))
-        return outputs
+            outputs.append(block(outputs[-1], groups, places if i == len(self.blocks) else None))
+        *below, last = outputs
+        return [*(x[:n] for x in below), last[: n if top is None else len(top)]]
 
     def pool(self, begins: Tensor) -> Tensor | None:
         """tanh(W h + b) of the top layer at `[CLS]`, (B, D) -> (B, D); None without a pooler."""
@@ -180,10 +185,21 @@ def initialize(module: nn.Module, std: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
+def _filled(ids: Tensor, segments: Tensor, lengths: IntArray) -> tuple[Tensor, Tensor, IntArray]:
+    """With rows of one position at the end, where products want them: no other row sees them."""
+    free = free_rows(len(ids), ids.device)
+    return F.pad(ids, (0, free)), F.pad(segments, (0, free)), with_free(lengths, free)
+
+
+def with_free(lengths: IntArray, free: int) -> IntArray:
+    return np.concatenate([lengths, np.ones(free, dtype=lengths.dtype)])
+
+
 def equal_lengths(lengths: IntArray) -> list[Group]:
-    """(rows, length) of each length, for lengths in order."""
-    found, counts = np.unique(lengths, return_counts=True)
-    return [(int(b), int(t)) for t, b in zip(found, counts, strict=True)]
+    """(rows, length) of rows with the same length that follow each other."""
+    firsts = np.flatnonzero(np.diff(lengths, prepend=-1))
+    counts = np.diff(firsts, append=len(lengths))
+    return [(int(b), int(t)) for b, t in zip(counts, lengths[firsts], strict=True)]
 
 
 def means(x: Tensor, owners: IntArray, n: int) -> Tensor:
