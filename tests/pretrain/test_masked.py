@@ -3,6 +3,7 @@ bits and goes on from published models. The losses are those of `transformers`.
 """
 
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,16 @@ def test_going_on_from_a_model(run: Path, text: Path, tmp_path: Path):
     assert old.need_reader().files() == new.need_reader().files()
     for name, tensor in old.model.state_dict().items():
         torch.testing.assert_close(new.model.state_dict()[name], tensor, rtol=0, atol=1e-6)
+
+
+def test_a_vocabulary_that_does_not_know_the_text_is_said(text: Path, tmp_path: Path):
+    few = config("loop.steps=1", "vocabulary.max_alphabet=6")
+    pretrain([text], tmp_path / "few", few)
+    (note,) = (note for note in read_run(tmp_path / "few").notes if "unknown" in note)
+    assert re.match(r"\d+\.\d% of the pieces are unknown \(\[UNK\]\)", note)
+    assert "vocabulary.max_alphabet" in note
+    pretrain([text], tmp_path / "all", config("loop.steps=1"))
+    assert not any("unknown" in note for note in read_run(tmp_path / "all").notes)
 
 
 def test_rows_longer_than_the_positions_are_refused(text: Path, tmp_path: Path):

@@ -26,6 +26,7 @@ BREAK = -1
 _ANEW = "start the run anew"
 _MOST_PIECES = 2048  # a longer document is cut, so that a shuffled part of the corpus has many
 _BUFFER = 1 << 20  # pieces
+_COUNTED = 1 << 24  # pieces: a copy of so many is made
 
 Sentence = Sequence[int]
 
@@ -96,7 +97,10 @@ class PieceCorpus:
 
     def counts(self, n: int) -> NDArray[np.int64]:
         """How often each of `n` pieces occurs."""
-        return np.bincount(self._pieces, minlength=n)
+        counts = np.zeros(n, np.int64)
+        for start in range(0, self.n_pieces, _COUNTED):
+            counts += np.bincount(self._pieces[start : start + _COUNTED], minlength=n)
+        return counts
 
     def document(self, i: int) -> list[Ids]:
         first, last = self._documents[i : i + 2]

@@ -37,6 +37,7 @@ from elmore.train.world import World
 
 TOKENIZER, CORPUS, VALID = "tokenizer", "pieces", "valid"
 """Folders of a run: the files of the tokenizer, and the texts as piece ids."""
+_MUCH = 0.01
 _VALID_SEED = 0  # held-out text is masked the same way every time
 
 
@@ -125,6 +126,12 @@ def _notes(wordpiece: WordPiece, corpus: PieceCorpus, config: MaskedConfig) -> l
         notes.append(
             "The corpus is one document, so random second texts are from the same one; expected "
             "blank lines between documents."
+        )
+    unknown = corpus.counts(len(wordpiece))[wordpiece.unknown] / max(1, corpus.n_pieces)
+    if unknown > _MUCH:
+        notes.append(
+            f"{unknown:.1%} of the pieces are unknown ([UNK]): the vocabulary does not fit. "
+            "A new one keeps vocabulary.max_alphabet characters; Chinese needs some 6,000."
         )
     return notes
 
