@@ -22,6 +22,9 @@ if [ ! -f "$out/pretrained" ]; then
   touch "$out/pretrained"
 fi
 export OMP_NUM_THREADS=1
+failed=0
+# Ctrl-C stops all that is under way; trainings save where they are.
+trap 'trap "" TERM; kill -TERM 0; wait; exit 130' INT TERM
 
 # SNLI's development pairs are the training set here; their last tenth chooses the epoch.
 if [ ! -f "$out/snli.dev.txt" ]; then
@@ -38,9 +41,10 @@ compare() {  # TASK ENCODERS HOW ARGUMENT...
   shift 3
   local command=(elmore compare "$name" --encoders "$encoders" --seeds "$seeds" --output "$out/$name.$how" "$@")
   "${command[@]}" --quiet >/dev/null & local other=$!
-  "${command[@]}" >/dev/null
-  wait "$other" || true  # it may have found nothing left to do
-  echo "## $name, $how" && cat "$out/$name.$how/table.md"
+  "${command[@]}" >/dev/null || true  # the other one may have all that is left
+  wait "$other" || true
+  "${command[@]}" --quiet >/dev/null || failed=1  # nothing is left, or it is tried again
+  echo "## $name, $how" && cat "$out/$name.$how/table.md" || failed=1
 }
 both() {  # TASK FILES...
   local name=$1
@@ -65,3 +69,4 @@ for bert in "$own" "$published"; do
   elmore task evaluate wsd --encoder "$mean" --json "$mean.wsd.json" --semcor "$tasks/wsd/semcor3.0_*.jsonl.xz" \
     --sets "$tasks/wsd/*.data.xml.xz"
 done
+exit "$failed"

@@ -18,6 +18,8 @@ precision=${PRECISION:-auto}
 tune_precision=${TUNE_PRECISION:-float32}
 failed=0
 export OMP_NUM_THREADS=1
+# Ctrl-C stops all that is under way; trainings save where they are.
+trap 'trap "" TERM; kill -TERM 0; wait; exit 130' INT TERM
 mkdir -p "$out"
 
 # One language -----------------------------------------------------------------------------------
@@ -36,18 +38,22 @@ PYTHON
 # Words between spaces, a sentence per line: found once for all models. A line of a novel is a paragraph. BERT reads the
 # text as it is, because it needs to know where documents end.
 segment() {  # FILE WORDS
-  [ -f "$2" ] || { python "$here/segment.py" --lines paragraph "$1" >"$2.partial" && mv "$2.partial" "$2"; }
+  [ -f "$2" ] && return
+  python "$here/segment.py" --lines paragraph "$1" >"$2.partial"
+  mv "$2.partial" "$2"
 }
 
-# All models read the same files for the same time, two of them at once, one thread each. All begin with a table of pieces
-# or words from counts; the second stage is on the text of the task, and has the text of its development set for choosing.
+# All models read the same files for the same time, two of them at once, one thread each; static vectors read them five
+# times. Tables of pieces begin from counts; the second stage is on the text of the task, and has the text of its
+# development set for choosing. If one fails, the other queue goes on, and then the script ends.
 models() {  # LANGUAGE TASK TRAIN DEV VALID CORPUS...
   local language=$1 task=$2 train=$3 dev=$4 valid=$5 to=$out/$1 words=() file name
   shift 5
   mkdir -p "$to"
   for file in "$@"; do
     name=$to/$(basename "${file%.txt*}").words
-    segment "$file" "$name" && words+=("$name")
+    segment "$file" "$name"
+    words+=("$name")
   done
   segment "$valid" "$to/valid.words"
   write_texts "$task" "$train" "$to/task.txt"
@@ -55,47 +61,51 @@ models() {  # LANGUAGE TASK TRAIN DEV VALID CORPUS...
   lm() {  # NAME RECIPE SETTING...
     local name=$1 recipe=$2
     shift 2
-    elmore pretrain "${words[@]}" --valid "$to/valid.words" --as-is --recipe "$recipe" --output "$to/$name" --resume \
-      --minutes "$minutes" --set precision="$precision" "$@" || echo "$language/$name is not finished" >&2
+    elmore pretrain "${words[@]}" --valid "$to/valid.words" --as-is --set reading.tokenize=false --recipe "$recipe" \
+      --output "$to/$name" --resume --minutes "$minutes" --set precision="$precision" "$@"
   }
   second() {  # NAME
-    elmore pretrain "$to/task.txt" --valid "$to/task.dev.txt" --as-is --recipe ulmfit-tune --from "$to/$1" --resume \
-      --epochs "$tune_epochs" --output "$to/$1-task" --set precision="$precision" --set batches.pieces=2000 \
-      --set batches.longest=200 || echo "$language/$1-task is not finished" >&2
+    elmore pretrain "$to/task.txt" --valid "$to/task.dev.txt" --as-is --set reading.tokenize=false --recipe ulmfit-tune \
+      --from "$to/$1" --resume --epochs "$tune_epochs" --output "$to/$1-task" --set precision="$precision" \
+      --set batches.pieces=2000 --set batches.longest=200
   }
-  local counted=(--set table_start=static) bert=()
+  local counted=(--set table_start=static) bert=(--set instances.length=128) status=0
   # Chinese pieces are characters: some 6,000 of them, and longer rows.
-  [ "$language" = zh ] && bert=(--set vocabulary.max_alphabet=6000 --set instances.length=256 --set rows=16)
-  {
+  [ "$language" != zh ] || bert=(--set vocabulary.max_alphabet=6000 --set instances.length=256 --set rows=16)
+  (
     elmore pretrain "${words[@]}" --as-is --recipe sgns --output "$to/sgns" --resume
-    lm ulmfit ulmfit-laptop "${counted[@]}" && second ulmfit
+    lm ulmfit ulmfit-laptop "${counted[@]}"
+    second ulmfit
     lm lm-lstm causal-laptop
     lm elmo elmo-laptop
     lm context2vec context2vec-laptop
-  } & local other=$!
-  {
+  ) & local one=$!
+  (
     elmore pretrain "$@" --valid "$valid" --recipe bert-laptop --output "$to/bert" --resume --minutes "$minutes" \
-      --set precision="$precision" "${bert[@]}" || echo "$language/bert is not finished" >&2
-    lm ulmfit-back ulmfit-laptop --set model.backward=true "${counted[@]}" && second ulmfit-back
+      --set precision="$precision" "${bert[@]}"
+    lm ulmfit-back ulmfit-laptop --set model.backward=true "${counted[@]}"
+    second ulmfit-back
     lm gpt gpt-laptop "${counted[@]}"
     lm sa-lstm sa-lstm-laptop "${counted[@]}"
-  }
-  wait "$other"
+  ) & local two=$!
+  wait "$one" || status=1
+  wait "$two" || status=1
+  return "$status"
 }
 
 # Two processes, one thread each, take the trainings of a comparison in turns. One that fails is told of, and the others go
 # on. The shares of labels are of sentences: phrases have labels too, but not every way could use them.
 compare() {  # NAME TASK ARGUMENT...
-  local name=$1 status=0 phrases=()
+  local name=$1
   shift
-  [ "$1" = sst ] && phrases=(--set task.phrases=false)
-  local command=(elmore compare "$@" --seeds "$seeds" --output "$out/$name" --cache "$out/cache" "${phrases[@]}"
+  local command=(elmore compare "$@" --seeds "$seeds" --output "$out/$name" --cache "$out/cache"
     --set precision="$tune_precision" --set epochs=12 --set tuning.epochs=6 --set encoder.gpt.epochs=6)
+  [ "$1" != sst ] || command+=(--set task.phrases=false)
   "${command[@]}" --quiet >/dev/null & local other=$!
-  "${command[@]}" >/dev/null || status=$?
-  wait "$other" || true  # it may have found nothing left to do
-  [ "$status" = 0 ] || failed=1
-  echo "## $name" && cat "$out/$name/table.md"
+  "${command[@]}" >/dev/null || true  # the other one may have all that is left
+  wait "$other" || true
+  "${command[@]}" --quiet >/dev/null || failed=1  # nothing is left, or it is tried again
+  echo "## $name" && cat "$out/$name/table.md" || failed=1
 }
 
 # Everything; then the rows of 2015 (the last state alone, everything at one rate from the first step on), and a GPT without
@@ -107,7 +117,7 @@ ways() {  # NAME TASK MODELS ARGUMENT...
   all+=",lm:$to/ulmfit-task,lm:$to/ulmfit+tune,lm:$to/ulmfit-task+tune,lm:$to/ulmfit-back-task+tune"
   all+=",lm:$to/ulmfit-task+tune+lm:$to/ulmfit-back-task+tune,gpt:$to/gpt+tune,bert:$to/bert+tune"
   for glove in "$data"/weights/glove.*.npz; do
-    [ "$task" = sst ] && [ -f "$glove" ] && all+=",glove:$glove"
+    if [ "$task" = sst ] && [ -f "$glove" ]; then all+=",glove:$glove"; fi
   done
   compare "$name" "$task" --encoders "$all" "$@"
   compare "$name-2015" "$task" --encoders "lm:$to/lm-lstm+tune,lm:$to/sa-lstm+tune" "$@" --set encoder.lm.pooling=last \

@@ -2,6 +2,8 @@
 words of Chinese text again in every pass: 7 minutes for 24 million words.
 
     python runs/segment.py [--lines paragraph] TEXT[.xz] … > WORDS.txt
+
+`--lines paragraph` splits each line into sentences; without it, a line is a sentence.
 """
 
 import argparse

@@ -274,6 +274,7 @@ def test_examples_that_cannot_be_read(
         (["--set", "task.late_after=2"], "late_after is 2"),
         (["--set", "tuning.lr=0.1"], "only for a model that is fine-tuned"),
         (["--encoder", "bert:absent+tune", "--set", "lr=0.1"], "has settings of its own"),
+        (["--encoder", "bert:absent+tune", "--set", "precision=bfloat16"], "absent"),
         (["--encoder", "bert:absent+tune", "--set", "tuning.clip=0"], "tuning.clip"),
         (["--encoder", "none+tune"], "+tune is for a model"),
     ],

@@ -325,6 +325,7 @@ def test_dropout_is_for_training_only():
 
 def test_rows_of_equal_length_are_found():
     assert equal_lengths(np.array([2, 2, 5, 7, 7, 7])) == [(2, 2), (1, 5), (3, 7)]
+    assert equal_lengths(np.array([5, 5, 1, 1, 5])) == [(2, 5), (2, 1), (1, 5)]
     assert equal_lengths(np.array([], np.int64)) == []
 
 

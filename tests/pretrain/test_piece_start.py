@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmore.pretrain import piece_start, static_start
+from elmore.pretrain import piece_corpus, piece_start, static_start
 from elmore.pretrain.piece_corpus import BREAK, PieceCorpus, write_corpus
 from elmore.pretrain.piece_start import PIECE_START, start_table, write_piece_start
 from elmore.pretrain.recipes import find_recipe
@@ -29,6 +29,13 @@ def test_marks_and_a_break_are_after_every_sentence(tmp_path: Path):
     (whole,) = corpus.chunks(100, END)
     assert whole.tolist() == [3, 4, 3, END, BREAK, 4, 5, END, BREAK, 6, 7]
     assert [part.tolist() for part in corpus.chunks(4)] == [[3, 4, 3, BREAK, 4], [5, BREAK, 6, 7]]
+
+
+def test_pieces_are_counted_part_by_part(corpus: PieceCorpus, monkeypatch: pytest.MonkeyPatch):
+    whole = corpus.counts(10)
+    assert whole.sum() == corpus.n_pieces == 240
+    monkeypatch.setattr(piece_corpus, "_COUNTED", 7)
+    assert corpus.counts(10).tolist() == whole.tolist()
 
 
 def test_biases_are_log_shares_and_known_rows_are_as_long_as_random_ones(

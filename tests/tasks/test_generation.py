@@ -143,8 +143,10 @@ def test_a_language_model_without_its_text_is_said(folder: Path, tmp_path: Path)
     for source in (checkpoint, converted):
         head = head_of(folder, f'task.source_lm="{source}"')
         (note,) = head.notes(texts(folder, "dev"))
-        assert f"{source} has no text of its run" in note
+        assert f"{source} has no readable text of its run" in note
         assert "source language model reads the training pairs" in note
+        unused = head_of(folder, f'task.source_lm="{source}"', "task.source_lm_loss=0")
+        assert unused.notes(texts(folder, "dev")) == ()
     assert head_of(folder).notes(texts(folder, "dev")) == ()
 
 

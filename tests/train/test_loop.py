@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from elmore.train.schedule import PlateauSchedule
 from elmore.train.world import World
 from tests.pretrain.tiny_runs import logged
 from tests.train.toy import Toy, loop, resumed
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def kept(folder: Path) -> list[str]:
@@ -89,14 +92,30 @@ def test_minutes_end_a_run_and_whichever_end_comes_first_counts(tmp_path: Path):
     assert loop(Toy(), tmp_path / "steps", steps=3, minutes=60).run().step == 3
 
 
+_PAUSED = """
+import sys, time
+from pathlib import Path
+from tests.train.toy import Toy, loop
+print("began", flush=True)
+began = time.monotonic()
+progress = loop(Toy(), Path(sys.argv[1]), steps=10**9, minutes=0.6 / 60).run()
+print(progress.seconds, time.monotonic() - began)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no SIGSTOP on this system")
 def test_a_pause_is_not_training_time(tmp_path: Path):
     """Stopped for a second and a half, as by Ctrl-Z: no time of the limit passes."""
-    pause = f"sleep 0.2; kill -STOP {os.getpid()}; sleep 1.5; kill -CONT {os.getpid()}"
-    began = time.monotonic()
-    with subprocess.Popen(["sh", "-c", pause]):
-        progress = loop(Toy(), tmp_path, steps=10**9, minutes=0.6 / 60).run()
-    took = time.monotonic() - began
-    assert 0.6 <= progress.seconds < took - 1.2
+    command = [sys.executable, "-c", _PAUSED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "began\n"
+        time.sleep(0.2)
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        child.send_signal(signal.SIGCONT)
+        counted, took = map(float, child.stdout.read().split())
+    assert 0.6 <= counted < took - 1.2
     assert took >= 2.0
 
 

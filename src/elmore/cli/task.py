@@ -246,13 +246,14 @@ def _check_used(config: "FitConfig", settings: list[str]) -> None:
     from elmore.tasks.recipes import FitConfig
 
     tunes = config.encoder.tunes
-    ways = FitConfig.model_fields.keys() - {"task", "encoder", "seed", "tuning"}
+    all_have = {"task", "encoder", "seed", "tuning", "precision"}
+    ways = FitConfig.model_fields.keys() - all_have
     for setting in settings:
         name = setting.partition("=")[0]
         if tunes is not None and name in ways:
             raise ConfigError(
-                f"--set {setting}: a model that is fine-tuned so has settings of its own; use "
-                f"{_SETTINGS[tunes]}{name} and so on (docs/finetuning.md)."
+                f"--set {setting}: a model that is fine-tuned so has settings of its own, "
+                f"{_SETTINGS[tunes]}lr and so on (docs/tasks.md, docs/finetuning.md)."
             )
         for way, prefix in _SETTINGS.items():
             if f"{name}.".startswith(prefix) and tunes != way:

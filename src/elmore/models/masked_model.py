@@ -13,14 +13,12 @@ from elmore.models.bert import Bert, MaskedHead
 from elmore.nn.rounding import free_rows
 from elmore.text.reader import IntArray
 
-_NO_TARGET = -100
-
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
     """Scores for what was hidden."""
 
-    pieces: Tensor  # (M, V), and rows of nothing after them
+    pieces: Tensor  # (M, V)
     following: Tensor | None  # (R, 2): 0 the second text follows, 1 it does not
 
 
@@ -35,10 +33,11 @@ class MaskedModel(nn.Module):
     def forward(
         self, ids: Tensor, segments: Tensor, lengths: IntArray, begins: Tensor, places: Tensor
     ) -> Predicted:
-        places = F.pad(places, (0, free_rows(len(places), places.device)))
+        n = len(places)
+        places = F.pad(places, (0, free_rows(n, places.device)))
         used = places if self.following is None else torch.cat([places, begins])
         top = self.bert.run(ids, segments, lengths, used)[-1]  # (M + R, D)
-        pieces = self.masked(top[: len(places)], self.bert.embed.pieces.weight)
+        pieces = self.masked(top[: len(places)], self.bert.embed.pieces.weight)[:n]
         if self.following is None:
             return Predicted(pieces, None)
         pooled = self.bert.pool(top[len(places) :])
@@ -58,9 +57,8 @@ class MaskedLoss:
 
 def masked_loss(predicted: Predicted, targets: Tensor, random_next: Tensor) -> MaskedLoss:
     pieces = predicted.pieces.float()
-    targets = F.pad(targets, (0, len(pieces) - len(targets)), value=_NO_TARGET)
     right = int((pieces.argmax(-1) == targets).sum())
-    loss = F.cross_entropy(pieces, targets, reduction="sum", ignore_index=_NO_TARGET)
+    loss = F.cross_entropy(pieces, targets, reduction="sum")
     if predicted.following is None:
         return MaskedLoss(loss, None, right, 0)
     following = predicted.following.float()

@@ -155,7 +155,8 @@ class CausalRunConfig(Frozen):
     output_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """On the vectors that predict."""
     floor_rate: float = Field(default=1.0, gt=0, le=1)
-    """What the learning rate is multiplied by from each layer to the one below."""
+    """What the learning rate is multiplied by from each layer to the one below; the softmax, also
+    one that is the table too, has the whole rate."""
     large_states: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Penalty on the mean square of the vectors that predict (AWD-LSTM's activation
     regularization)."""

@@ -229,12 +229,15 @@ class GenerationHead(Head[Text, Output]):
             f"{len(cut):,} sources are longer than {most:,} pieces and are cut (the longest has "
             f"{max(cut, default=0):,}); --set task.longest_source=… reads more"
         )
-        lms = {"source": config.source_lm, "target": config.target_lm}
+        sides = (
+            ("source", config.source_lm, config.source_lm_loss),
+            ("target", config.target_lm, config.target_lm_loss),
+        )
         without_text = (
-            f"{lms[side]} has no text of its run: the loss of the {side} language model reads the "
-            "training pairs"
-            for side, lines in self.lines.items()
-            if lms[side] is not None and isinstance(lines, OwnLines)
+            f"{lm} has no readable text of its run: the loss of the {side} language model reads "
+            "the training pairs"
+            for side, lm, weight in sides
+            if lm is not None and weight and isinstance(self.lines.get(side), OwnLines)
         )
         return (*((note,) if cut else ()), *without_text)
 

@@ -133,7 +133,7 @@ def test_a_small_share_is_read_more_often_and_in_smaller_batches(data: Path, fit
     told = [note for note in report.notes if "of the examples, trainings have" in note]
     (note,) = told
     assert "with 0.25 of the examples" in note
-    assert "2 times as many epochs, and batches are 2 times smaller" in note
+    assert "about 2.0 times as many epochs, in batches as many times smaller" in note
     assert [(fit.epochs, fit.patience, fit.halve_after, fit.batch) for fit in asked] == [
         (4, 12, 4, 4), (4, 12, 4, 4), (2, 6, 2, 8), (2, 6, 2, 8),
     ]  # fmt: skip

@@ -131,7 +131,7 @@ def _notes(wordpiece: WordPiece, corpus: PieceCorpus, config: MaskedConfig) -> l
     if unknown > _MUCH:
         notes.append(
             f"{unknown:.1%} of the pieces are unknown ([UNK]): the vocabulary does not fit. "
-            "A new one keeps vocabulary.max_alphabet characters; Chinese needs some 6,000."
+            "A new run with --set vocabulary.max_alphabet=6000 knows more characters (Chinese)."
         )
     return notes
 

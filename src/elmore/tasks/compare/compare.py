@@ -249,11 +249,12 @@ class _Run:
         missing = len(set(trials) - {outcome.trial for outcome in outcomes})
         if missing:
             yield f"{missing} of {len(trials)} trainings are not finished; the same command goes on"
-        for fraction in self.config.fractions:
+        fractions = {*self.config.fractions, *(outcome.trial.fraction for outcome in outcomes)}
+        for fraction in sorted(fractions):
             if (times := stretch_of(fraction)) > 1:
                 yield (
-                    f"with {fraction:g} of the examples, trainings have {times:.2g} times as many "
-                    f"epochs, and batches are {times:.2g} times smaller"
+                    f"with {fraction:g} of the examples, trainings have about {times:.1f} times as "
+                    "many epochs, in batches as many times smaller (of one example at least)"
                 )
         for name, path in self.config.files.items():
             for note in self.data[name].notes:
