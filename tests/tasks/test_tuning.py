@@ -170,8 +170,8 @@ def test_defaults_are_those_of_the_paper(bert: Path):
     plan = as_trained(config, Dims(768))
     assert (plan.lr, plan.epochs, plan.batch, plan.clip) == (5e-5, 3, 32, 1.0)
     assert (plan.tuning.warmup, plan.tuning.dropout, plan.tuning.floor_rate) == (0.1, 0.1, 1.0)
-    assert [default_rate(dim) for dim in (1024, 768, 512, 256, 128)] == [
-        5e-5, 5e-5, 1e-4, 1e-4, 3e-4,
+    assert [default_rate(dim) for dim in (1024, 768, 384, 256, 128)] == [
+        5e-5, 5e-5, 1e-4, 3e-4, 3e-4,
     ]  # fmt: skip
     untuned = SST.config("none")
     assert as_trained(untuned, Dims(768)) is untuned

@@ -40,7 +40,7 @@ class TuningConfig(Frozen):
     model_config = ConfigDict(allow_inf_nan=False)
 
     lr: float | None = Field(default=None, gt=0)
-    """null: by the width of the model, 5e-5 from 768 on, 1e-4 from 256 on, 3e-4 below."""
+    """null: by the width of the model, 5e-5 from 768 on, 3e-4 up to 256, 1e-4 between."""
     floor_rate: float = Field(default=1.0, gt=0, le=1)
     """What the learning rate is multiplied by from each layer to the one below."""
     warmup: float = Field(default=0.1, ge=0, lt=1)

@@ -64,7 +64,7 @@ def default_rate(dim: int) -> float:
     """A good learning rate by the width of a BERT: 5e-5 for base sizes, more for smaller ones."""
     if dim >= 768:
         return 5e-5
-    return 1e-4 if dim >= 256 else 3e-4
+    return 1e-4 if dim > 256 else 3e-4
 
 
 def as_trained(config: FitConfig, dims: Dims) -> FitConfig:

@@ -40,7 +40,7 @@ class GPTTuningConfig(Frozen):
     both_orders: bool = False
     """For pairs whose order says nothing: both orders are read, and their states are added."""
     lr: float | None = Field(default=None, gt=0)
-    """null: by the width of the model, 6.25e-5 from 768 on, 1e-4 from 256 on, 3e-4 below."""
+    """null: by the width of the model, 6.25e-5 from 768 on, 3e-4 up to 256, 1e-4 between."""
     warmup: Share = 0.002
     """The share of the run in which the learning rate rises; then it falls to zero."""
     epochs: int = Field(default=3, ge=1, le=10**6)
