@@ -83,6 +83,7 @@ def test_a_bert_is_fine_tuned_scored_and_used(
     dev, folder, new = (str(tmp_path / name) for name in ("dev.txt", "m", "new.txt"))
     files = ["--train", str(tmp_path / "train.txt"), "--dev", dev, "--output", folder]
     tuned = ["--encoder", f"bert:{bert}", "--fine-tune", "--epochs", "2", "--quiet"]
+    tuned += ["--set", "precision=bfloat16"] if name == "sst" else []
     assert main(["task", "train", name, *files, *tuned]) == 0
     model = ["--model", folder, "--quiet"]
     assert main(["task", "evaluate", name, *model, "--test", dev]) == 0
@@ -274,7 +275,7 @@ def test_examples_that_cannot_be_read(
         (["--set", "task.late_after=2"], "late_after is 2"),
         (["--set", "tuning.lr=0.1"], "only for a model that is fine-tuned"),
         (["--encoder", "bert:absent+tune", "--set", "lr=0.1"], "has settings of its own"),
-        (["--encoder", "bert:absent+tune", "--set", "precision=bfloat16"], "absent"),
+        (["--encoder", "bert:absent+tune", "--set", "precision=double"], "precision"),
         (["--encoder", "bert:absent+tune", "--set", "tuning.clip=0"], "tuning.clip"),
         (["--encoder", "none+tune"], "+tune is for a model"),
     ],

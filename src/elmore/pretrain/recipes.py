@@ -155,7 +155,7 @@ def bert_base() -> MaskedConfig:
 
 
 def bert_laptop() -> MaskedConfig:
-    """For an hour or some hours on two cores: 4×256, 8,000 pieces, 7.3M parameters."""
+    """For an hour or some hours on two cores: 4×256, 8,000 pieces, 5.4M parameters."""
     return MaskedConfig(
         model=BertConfig(
             n_layers=4, dim=256, n_heads=4, ff_dim=1024, dropout=0.0, attention_dropout=0.0
