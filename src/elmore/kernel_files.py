@@ -16,7 +16,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "engine" / "native"
 UNITS = ("lstm.cpp", "steps.cpp", "layer_bf16.cpp", "bert.cpp", "highway.cpp", "pairs.cpp")
-SOURCES = (*UNITS, "vectors.h", "panels.h")
+SOURCES = (*UNITS, "vectors.h", "panels.h", "tiles.h")
 FLAGS = (
     "-std=c++20", "-O3", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-fno-math-errno",
 )  # fmt: skip

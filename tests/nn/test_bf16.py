@@ -2,6 +2,7 @@
 rounded where the kernel rounds them; and that rows, threads and directions do not meet.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from elmore.nn import lstm_autograd
+from elmore.nn import softmax as softmax_module
 from elmore.nn.bf16_kernel import find_bf16, multiply, panels
 from elmore.nn.lstm import LSTMConfig, LSTMLayer
 from elmore.nn.softmax import Softmax
@@ -23,6 +25,16 @@ CONFIGS = [
     LSTMConfig(dim=48, cell_dim=48, cell_clip=0.9, forget_bias=0.0),  # no projection
 ]
 ACTIVE = [7, 7, 5, 5, 2, 1]
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["vectors", "tiles"])
+def _units(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With vectors alone, and by AMX tiles where the CPU has them."""
+    assert KERNEL is not None
+    if KERNEL.use_tiles(request.param) != request.param:
+        pytest.skip("this CPU has no AMX tiles")
+    yield
+    KERNEL.use_tiles(True)
 
 
 class Rounded(torch.autograd.Function):
@@ -165,7 +177,7 @@ def test_sizes_that_do_not_fill_its_vectors_are_not_the_kernels(monkeypatch: pyt
         layer(*inputs, ACTIVE)
 
 
-@pytest.mark.parametrize("shape", [(1, 2, 16), (7, 34, 80), (100, 192, 2048)])
+@pytest.mark.parametrize("shape", [(1, 2, 16), (7, 34, 80), (49, 94, 144), (100, 192, 2048)])
 def test_a_product_has_float32_sums(shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch):
     assert KERNEL is not None
     n, n_in, n_out = shape
@@ -178,6 +190,27 @@ def test_a_product_has_float32_sums(shape: tuple[int, int, int], monkeypatch: py
     for threads in (2, 7):
         monkeypatch.setattr(torch, "get_num_threads", lambda n=threads: n)
         assert torch.equal(multiply(KERNEL, panels(w, KERNEL), x, start), alone)
+    for r in {0, n // 3, n - 1}:
+        one = multiply(KERNEL, panels(w, KERNEL), x[r : r + 1].contiguous(), start)
+        assert torch.equal(one[0], alone[r])
+
+
+def test_many_rows_of_a_softmax_are_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch):
+    """Gradients are the same sums, of other parts, each of which is rounded."""
+    torch.manual_seed(3)
+    softmax, h, targets = Softmax(203, 24), torch.randn(700, 24), torch.randint(203, (700,))
+    found = []
+    for kept in (1 << 25, 203 * 200):
+        monkeypatch.setattr(softmax_module, "_SCORES_IN_A_SLICE", 203 * 90)
+        monkeypatch.setattr(softmax_module, "_KEPT", kept)
+        softmax.zero_grad()
+        leaf = h.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16):
+            softmax.loss(leaf, targets, np.random.default_rng(1)).backward()
+        assert softmax.weight.grad is not None
+        found.append((leaf.grad, softmax.weight.grad))
+    for a, b in zip(*found, strict=True):
+        assert (a - b).norm() < 3e-3 * b.norm()
 
 
 @pytest.mark.parametrize("n_samples", [None, 40])

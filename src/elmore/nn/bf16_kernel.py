@@ -1,5 +1,6 @@
 """The compiled kernel's products of bfloat16 numbers, whose sums are float32: PyTorch rounds its
-sums too. For CPUs with AVX-512 BF16. The kernel is the engine's: `nn` may not import `engine`.
+sums too. For CPUs with AVX-512 BF16, faster with AMX. The kernel is the engine's: `nn` may not
+import `engine`.
 """
 
 # N rows, O outputs, I inputs
@@ -28,6 +29,10 @@ class Kernel:
     def width(self) -> int:
         """Outputs of a panel."""
         return GATES * self.lanes
+
+    def use_tiles(self, wanted: bool) -> bool:
+        """Whether products are computed by AMX tiles from now on: if the CPU has them."""
+        return bool(self.library.elmore_bf16_tiles(wanted))
 
 
 @cache

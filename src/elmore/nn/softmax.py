@@ -18,6 +18,9 @@ from elmore.config import Frozen
 from elmore.nn.bf16_kernel import Kernel, find_bf16, multiply, panels, product_dtype
 
 _SCORES_IN_A_SLICE = 1 << 21  # 8 MB of float32: stays in cache
+_KEPT = 1 << 25  # gradients of scores in bfloat16 that are multiplied at once: 64 MB
+_LOW = torch.bfloat16
+_MULTIPLE = 64
 
 
 class FullSoftmaxConfig(Frozen):
@@ -206,39 +209,66 @@ def _slices(n_rows: int, n_columns: int) -> list[slice]:
 
 
 class _Products:
-    """The three products of a loss: h (n, P) and rows (K, P) give scores (n, K), whose gradient
-    gives those of h and of the rows."""
+    """The three products of a loss: h (N, P) and rows (K, P) give scores, slice by slice, whose
+    gradients give those of h, of the rows and of their biases (K,)."""
 
-    def __init__(self, rows: Tensor):
-        self.rows = rows
+    def __init__(self, h: Tensor, rows: Tensor, bias: Tensor):
+        self.h, self.rows, self.bias = h, rows, bias
+        self.dh, self.d_bias = torch.empty_like(h), torch.zeros_like(bias)
+        self.d_rows = torch.zeros_like(rows)
 
-    def scores(self, h: Tensor, bias: Tensor) -> Tensor:
-        return F.linear(h, self.rows, bias)
+    def scores(self, part: slice) -> Tensor:
+        return F.linear(self.h[part], self.rows, self.bias)
 
-    def for_h(self, p: Tensor) -> Tensor:
-        return torch.mm(p, self.rows)
+    def add(self, part: slice, p: Tensor, size: Tensor) -> None:
+        """p (n, K), each row to be divided by its size (n, 1)."""
+        self.d_bias.addmv_(p.T, 1 / size.squeeze(1))
+        self.dh[part] = torch.mm(p, self.rows).div_(size)
+        self.d_rows.addmm_(p.T, self.h[part] / size)
 
-    def add_for_rows(self, d_rows: Tensor, p: Tensor, h: Tensor) -> None:
-        d_rows.addmm_(p.T, h)
+    def finish(self) -> None:
+        """The gradients are complete."""
 
 
 class _RoundedProducts(_Products):
-    """The same of numbers rounded to bfloat16. Scores are not rounded."""
+    """The same of numbers rounded to bfloat16. Scores are not rounded. Gradients of many slices are
+    multiplied at once; rows of zeros fill up what is multiplied, because PyTorch prepares and keeps
+    its products anew for every number of rows."""
 
-    def __init__(self, rows: Tensor, kernel: Kernel):
-        super().__init__(rows.to(torch.bfloat16))
-        self.kernel, self.panels = kernel, panels(self.rows, kernel)
+    def __init__(self, h: Tensor, rows: Tensor, bias: Tensor, kernel: Kernel):
+        self.h, self.low_h, self.rows = h, h.to(_LOW), rows.to(_LOW)
+        self.n_rows, self.kernel, self.panels = len(rows), kernel, panels(self.rows, kernel)
+        self.bias = F.pad(bias, (0, -len(bias) % kernel.lanes))
+        self.dh, self.d_bias = torch.empty_like(h), torch.zeros_like(bias)
+        self.d_rows = torch.zeros_like(rows)
+        most = max(_MULTIPLE, _KEPT // len(rows))
+        self.p = self.rows.new_empty(_filled(min(most, len(h))), len(rows))  # of the slices since
+        self.begin = self.end = 0  # the rows of h that they are of
+        self.sizes = h.new_empty(len(h), 1)
 
-    def scores(self, h: Tensor, bias: Tensor) -> Tensor:
-        n = len(bias)
-        bias = F.pad(bias, (0, -n % self.kernel.lanes))
-        return multiply(self.kernel, self.panels, h.to(torch.bfloat16), bias)[:, :n]
+    def scores(self, part: slice) -> Tensor:
+        found = multiply(self.kernel, self.panels, self.low_h[part], self.bias)
+        return found[:, : self.n_rows]
 
-    def for_h(self, p: Tensor) -> Tensor:
-        return torch.mm(p.to(torch.bfloat16), self.rows).to(p.dtype)
+    def add(self, part: slice, p: Tensor, size: Tensor) -> None:
+        if part.stop - self.begin > len(self.p):
+            self.finish()
+        self.d_bias.addmv_(p.T, 1 / size.squeeze(1))
+        self.p[part.start - self.begin : part.stop - self.begin] = p
+        self.sizes[part], self.end = size, part.stop
 
-    def add_for_rows(self, d_rows: Tensor, p: Tensor, h: Tensor) -> None:
-        d_rows.add_(torch.mm(p.to(torch.bfloat16).T, h.to(torch.bfloat16)))
+    def finish(self) -> None:
+        part, n = slice(self.begin, self.end), self.end - self.begin
+        p = self.p[: _filled(n)]
+        p[n:] = 0
+        self.dh[part] = torch.mm(p, self.rows)[:n].float().div_(self.sizes[part])
+        h = F.pad((self.h[part] / self.sizes[part]).to(_LOW), (0, 0, 0, len(p) - n))
+        self.d_rows.add_(torch.mm(p.T, h))
+        self.begin = self.end
+
+
+def _filled(n: int) -> int:
+    return n + -n % _MULTIPLE
 
 
 def _kernel_for(h: Tensor) -> Kernel | None:
@@ -247,8 +277,10 @@ def _kernel_for(h: Tensor) -> Kernel | None:
     return find_bf16() if low and h.shape[1] % 2 == 0 else None
 
 
-def _products(rows: Tensor, kernel: Kernel | None) -> _Products:
-    return _Products(rows) if kernel is None else _RoundedProducts(rows, kernel)
+def _products(h: Tensor, rows: Tensor, bias: Tensor, kernel: Kernel | None) -> _Products:
+    if kernel is None:
+        return _Products(h, rows, bias)
+    return _RoundedProducts(h, rows, bias, kernel)
 
 
 class _FullLoss(torch.autograd.Function):
@@ -263,21 +295,19 @@ class _FullLoss(torch.autograd.Function):
         targets: Tensor,
         kernel: Kernel | None = None,
     ) -> Tensor:
-        products = _products(weight, kernel)
-        dh, dw, db = torch.empty_like(h), torch.zeros_like(weight), torch.zeros_like(bias)
+        products = _products(h, weight, bias, kernel)
         total = h.new_zeros((), dtype=torch.float64)
         for rows in _slices(len(h), len(weight)):
-            scores, at = products.scores(h[rows], bias), targets[rows, None]
+            scores, at = products.scores(rows), targets[rows, None]
             top = scores.amax(-1, keepdim=True)  # (n, 1)
             true = scores.gather(1, at) - top
             p = scores.sub_(top).exp_()  # (n, V), to be divided by the sum of its row
             size = p.sum(-1, keepdim=True)
             total += (size.log() - true).double().sum()
             p.scatter_add_(1, at, -size)
-            dh[rows] = products.for_h(p).div_(size)
-            products.add_for_rows(dw, p, h[rows] / size)
-            db.addmv_(p.T, 1 / size.squeeze(1))
-        ctx.save_for_backward(dh, dw, db)
+            products.add(rows, p, size)
+        products.finish()
+        ctx.save_for_backward(products.dh, products.d_rows, products.d_bias)
         return total.to(h.dtype)
 
     @staticmethod
@@ -301,13 +331,12 @@ class _SampledLoss(torch.autograd.Function):
         samples: Tensor,
         kernel: Kernel | None = None,
     ) -> Tensor:
-        products = _products(rows, kernel)
-        dh, d_rows, d_bias = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(bias)
+        products = _products(h, rows, bias, kernel)
         d_true = torch.empty_like(true_bias)
         total = h.new_zeros((), dtype=torch.float64)
         hit_row, hit_column = _hits(targets, samples)
         for part in _slices(len(h), len(rows)):
-            scores = products.scores(h[part], bias)  # (n, K)
+            scores = products.scores(part)  # (n, K)
             inside = (hit_row >= part.start) & (hit_row < part.stop)
             scores[hit_row[inside] - part.start, hit_column[inside]] = -torch.inf
             true = torch.einsum("np,np->n", h[part], true_rows[part]) + true_bias[part]
@@ -317,11 +346,11 @@ class _SampledLoss(torch.autograd.Function):
             size = others + torch.exp(true - top)
             total += (size.log() + top - true).double().sum()
             d_true[part] = -others / size
-            dh[part] = products.for_h(p).div_(size.unsqueeze(1))
-            dh[part].addcmul_(d_true[part, None], true_rows[part])
-            products.add_for_rows(d_rows, p, h[part] / size.unsqueeze(1))
-            d_bias.addmv_(p.T, 1 / size)
-        ctx.save_for_backward(dh, d_true.unsqueeze(1) * h, d_true, d_rows, d_bias)
+            products.add(part, p, size.unsqueeze(1))
+        products.finish()
+        dh = products.dh.addcmul_(d_true.unsqueeze(1), true_rows)
+        of_true = d_true.unsqueeze(1) * h
+        ctx.save_for_backward(dh, of_true, d_true, products.d_rows, products.d_bias)
         return total.to(h.dtype)
 
     @staticmethod

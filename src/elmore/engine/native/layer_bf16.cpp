@@ -1,5 +1,6 @@
 // Products of bfloat16 numbers with sums in float32; and all steps of an LSTM layer in training by
-// them, with cells, gates and clips in float32. Needs a CPU with AVX-512 BF16: ask `elmore_bf16_supported` first.
+// them, with cells, gates and clips in float32. Needs a CPU with AVX-512 BF16: ask
+// `elmore_bf16_supported` first. Where the CPU has AMX tiles too, they compute the products.
 //
 // S directions, N rows of all steps, B rows, C cells, D dim, X inputs of x, K = X + D: x, then h.
 // A tile is LANES cells; gates stand tile by tile: (C / LANES, 4, LANES). A panel holds for each
@@ -7,6 +8,7 @@
 // LANES. Each row's numbers are made from that row alone, in the same order whatever other rows
 // there are, so the threads, which share the rows, change no bit.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <new>
@@ -17,6 +19,7 @@
 #endif
 
 #include "panels.h"
+#include "tiles.h"
 
 extern "C" struct TrainedLayer {
     int64_t directions, rows, most, steps;  // S, N, B, T
@@ -66,19 +69,74 @@ inline Half rounded(Vec x) {
     return half;
 }
 
-// a (n, inputs) W: `finish` gets a row, a column and LANES sums of them.
+// Whether products are computed by AMX tiles; a call asks once, so that all its rows are alike.
+#if defined(__linux__)
+std::atomic<bool> by_tiles{tiles_allowed()};
+#else
+std::atomic<bool> by_tiles{false};
+#endif
+
+// a (n, inputs) W, a panel at a time: `finish` gets a row, the number of the panel and its sums.
 template <class Finish>
-inline void multiply(const uint16_t* panels, const uint16_t* a, int64_t inputs, int64_t n,
-                     int64_t width, const Finish& finish) {
-    for (int64_t tile = 0; tile < width; tile += WIDTH, panels += inputs * WIDTH)
+inline void by_panels(const uint16_t* panels, const uint16_t* a, int64_t inputs, int64_t n,
+                      int64_t n_panels, const Finish& finish) {
+    const uint16_t* panel = panels;
+    for (int64_t p = 0; p < n_panels; ++p, panel += inputs * WIDTH)
         in_blocks(n, [&]<int R>(int64_t first) {
             Vec sum[R][GATES] = {};
-            add_panel<Bf16, R>(a + first * inputs, inputs, panels, inputs,
-                               Ahead(panels + inputs * WIDTH, inputs, n, first), sum);
-            for (int r = 0; r < R; ++r)
-                for (int g = 0; g < GATES && tile + g * LANES < width; ++g)
-                    finish(first + r, tile + g * LANES, sum[r][g]);
+            add_panel<Bf16, R>(a + first * inputs, inputs, panel, inputs,
+                               Ahead(panel + inputs * WIDTH, inputs, n, first), sum);
+            for (int r = 0; r < R; ++r) finish(first + r, p, sum[r]);
         });
+}
+
+#if defined(__linux__)
+// The same by AMX tiles, but for inputs at the end that fill no tile.
+template <class Finish>
+inline void by_panel_tiles(const uint16_t* panels, const uint16_t* a, int64_t inputs, int64_t n,
+                           int64_t n_panels, const Finish& finish) {
+    constexpr int BLOCK = 2 * TILE_ROWS;
+    alignas(64) float sums[BLOCK * WIDTH];
+    const int64_t full = inputs - inputs % TILE_INPUTS;
+    const TilesDone done;
+    const uint16_t* panel = panels;
+    for (int64_t p = 0; p < n_panels; ++p, panel += inputs * WIDTH)
+        for (int64_t first = 0; first < n; first += BLOCK) {
+            const int rows = std::min<int64_t>(BLOCK, n - first);
+            const uint16_t* from = a + first * inputs;
+            multiply_tiles(from, inputs, panel, full, rows, sums,
+                           first ? nullptr : panel + inputs * WIDTH);
+            for (int r = 0; r < rows; ++r, from += inputs) {
+                Vec sum[1][GATES];
+                for (int g = 0; g < GATES; ++g) sum[0][g] = load<Vec>(sums + r * WIDTH + g * LANES);
+                if (full < inputs)
+                    add_panel<Bf16, 1>(from + full, inputs, panel + full * WIDTH, inputs - full,
+                                       Ahead(panel, 0, 1, 0), sum);
+                finish(first + r, p, sum[0]);
+            }
+        }
+}
+#endif
+
+template <class Finish>
+inline void products(bool tiles, const uint16_t* panels, const uint16_t* a, int64_t inputs,
+                     int64_t n, int64_t n_panels, const Finish& finish) {
+#if defined(__linux__)
+    if (tiles && inputs >= TILE_INPUTS)
+        return by_panel_tiles(panels, a, inputs, n, n_panels, finish);
+#endif
+    by_panels(panels, a, inputs, n, n_panels, finish);
+}
+
+// a (n, inputs) W: `finish` gets a row, a column and LANES sums of them.
+template <class Finish>
+inline void multiply(bool tiles, const uint16_t* panels, const uint16_t* a, int64_t inputs,
+                     int64_t n, int64_t width, const Finish& finish) {
+    products(tiles, panels, a, inputs, n, (width + WIDTH - 1) / WIDTH,
+             [&](int64_t r, int64_t p, const Vec(&sum)[GATES]) {
+                 for (int g = 0; g < GATES && p * WIDTH + g * LANES < width; ++g)
+                     finish(r, p * WIDTH + g * LANES, sum[g]);
+             });
 }
 
 // work(0) to work(n - 1): with several threads, each by one of its own.
@@ -99,6 +157,7 @@ template <class Work> void at_once(size_t n, int64_t threads, const Work& work) 
 class Part {
     const TrainedLayer& l;
     const int64_t d, skip, most, K, wide;
+    const bool tiles;
 
     int64_t active(int64_t t) const {
         return std::clamp<int64_t>(l.active[t] - skip, 0, most);
@@ -121,31 +180,27 @@ class Part {
         float *kept = at(l.gates, starts, t, 4 * C), *cell = at(l.cell, starts, t, C);
         uint16_t* hidden = l.hidden ? at(l.hidden, starts, t, C) : nullptr;
         float* out = l.hidden ? nullptr : at(l.out, starts, t, C);
-        for (int64_t tile = 0; tile < C; tile += LANES, w += K * WIDTH, bias += WIDTH)
-            in_blocks(n, [&]<int R>(int64_t first) {
-                Vec z[R][GATES];
-                for (int r = 0; r < R; ++r)
-                    for (int g = 0; g < GATES; ++g) z[r][g] = load<Vec>(bias + g * LANES);
-                add_panel<Bf16, R>(a + first * K, K, w, K, Ahead(w + K * WIDTH, K, n, first), z);
-                for (int r = 0; r < R; ++r) {
-                    const int64_t place = (first + r) * C + tile;
-                    const Vec i = sigmoid(z[r][0]), f = sigmoid(z[r][1]);
-                    const Vec g = tangent(z[r][2]), o = sigmoid(z[r][3]);
-                    const Vec c = clipped(f * load<Vec>(before + place) + i * g, l.cell_clip);
-                    float* to = kept + 4 * place;
-                    store(to, i), store(to + LANES, f);
-                    store(to + 2 * LANES, g), store(to + 3 * LANES, o);
-                    store(cell + place, c);
-                    const Vec shown = o * tangent(c);
-                    if (hidden) store(hidden + place, rounded(shown));
-                    else store(out + place, shown);
-                }
-            });
+        products(tiles, w, a, K, n, C / LANES, [&](int64_t r, int64_t p, const Vec(&sum)[GATES]) {
+            const float* b = bias + p * WIDTH;
+            const int64_t place = r * C + p * LANES;
+            const Vec i = sigmoid(sum[0] + load<Vec>(b)), f = sigmoid(sum[1] + load<Vec>(b + LANES));
+            const Vec g = tangent(sum[2] + load<Vec>(b + 2 * LANES));
+            const Vec o = sigmoid(sum[3] + load<Vec>(b + 3 * LANES));
+            const Vec c = clipped(f * load<Vec>(before + place) + i * g, l.cell_clip);
+            float* to = kept + 4 * place;
+            store(to, i), store(to + LANES, f);
+            store(to + 2 * LANES, g), store(to + 3 * LANES, o);
+            store(cell + place, c);
+            const Vec shown = o * tangent(c);
+            if (hidden) store(hidden + place, rounded(shown));
+            else store(out + place, shown);
+        });
     }
 
   public:
-    Part(const TrainedLayer& l, int64_t direction, int64_t skip, int64_t most)
-        : l(l), d(direction), skip(skip), most(most), K(l.x + l.dim), wide(padded(l.dim)) {}
+    Part(const TrainedLayer& l, int64_t direction, int64_t skip, int64_t most, bool tiles)
+        : l(l), d(direction), skip(skip), most(most), K(l.x + l.dim), wide(padded(l.dim)),
+          tiles(tiles) {}
 
     void forward(const Starts& starts) const {
         const int64_t D = l.dim, C = l.cells, first = l.steps ? active(0) : 0;
@@ -162,7 +217,7 @@ class Part {
             float* out = at(l.out, starts, t, D);
             if (l.hidden) {
                 const uint16_t* w = l.w_project + d * wide * C;
-                multiply(w, at(l.hidden, starts, t, C), C, n, D,
+                multiply(tiles, w, at(l.hidden, starts, t, C), C, n, D,
                          [&](int64_t r, int64_t column, Vec sum) {
                              const Vec h = clipped(sum, l.proj_clip);
                              store(out + r * D + column, h);
@@ -210,7 +265,7 @@ class Part {
                     const Vec free = (h < l.proj_clip) & (h > -l.proj_clip) ? gradient(place) : Vec{};
                     store(d_shown + place, rounded(free));
                 }
-                multiply(l.w_project_back + d * padded(C) * D, d_shown, D, n, C,
+                multiply(tiles, l.w_project_back + d * padded(C) * D, d_shown, D, n, C,
                          [&](int64_t r, int64_t tile, Vec sum) {
                              cell_back(to, starts, t, r, tile, sum);
                          });
@@ -219,7 +274,7 @@ class Part {
                     for (int64_t tile = 0; tile < C; tile += LANES)
                         cell_back(to, starts, t, r, tile, gradient(r * C + tile));
             }
-            multiply(l.w_state_back + d * wide * 4 * C, at(to.d_gates, starts, t, 4 * C), 4 * C, n, D,
+            multiply(tiles, l.w_state_back + d * wide * 4 * C, at(to.d_gates, starts, t, 4 * C), 4 * C, n, D,
                      [&](int64_t r, int64_t column, Vec sum) { store(dh + r * D + column, sum); });
         }
     }
@@ -234,13 +289,14 @@ template <class Work> void share(const TrainedLayer& l, const Work& work) {
         for (int64_t r = 0; r < l.active[t]; ++r) ++read[r];
     }
     const int64_t each = std::max<int64_t>(1, l.threads / l.directions);
+    const bool tiles = by_tiles;
     std::vector<Part> parts;
     for (int64_t d = 0; d < l.directions; ++d)
         for (int64_t p = 0, first = 0, done = 0; p < each && first < l.most; ++p) {
             int64_t end = first;
             while (end < l.most && (p + 1 == each || done < l.rows * (p + 1) / each))
                 done += read[end++];
-            if (end > first) parts.emplace_back(l, d, first, end - first);
+            if (end > first) parts.emplace_back(l, d, first, end - first, tiles);
             first = end;
         }
     at_once(parts.size(), l.threads, [&](size_t p) { work(parts[p], starts); });
@@ -260,14 +316,25 @@ int elmore_bf16_supported() {
 #endif
 }
 
+// Whether products are computed by AMX tiles from now on, where the CPU has them.
+int elmore_bf16_tiles(int wanted) {
+#if defined(__AVX512F__) && defined(__linux__)
+    by_tiles = wanted && tiles_allowed();
+    return by_tiles;
+#else
+    return wanted & 0;
+#endif
+}
+
 // out (n, width) = start (width,) + a (n, inputs) W.
 int elmore_multiply_bf16(const uint16_t* panels, const uint16_t* a, int64_t inputs, int64_t n,
                          int64_t width, int64_t threads, const float* start, float* out) try {
 #if defined(__AVX512F__)
     const int64_t parts = std::clamp<int64_t>(n / ROWS, 1, threads);
+    const bool tiles = by_tiles;
     at_once(parts, threads, [=](int64_t p) {
         const int64_t first = n * p / parts, end = n * (p + 1) / parts;
-        multiply(panels, a + first * inputs, inputs, end - first, width,
+        multiply(tiles, panels, a + first * inputs, inputs, end - first, width,
                  [=](int64_t r, int64_t column, Vec sum) {
                      store(out + (first + r) * width + column, sum + load<Vec>(start + column));
                  });
