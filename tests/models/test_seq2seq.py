@@ -8,6 +8,7 @@ from torch import Tensor
 
 from elmore.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from elmore.nn.beam_search import SearchConfig, beam_search
+from elmore.nn.lstm import LSTMState
 from elmore.nn.source_attention import Memory, coverage_loss
 from tests.tiny_causal import LSTM, PLAIN, TRANSFORMER, tiny_lm
 
@@ -39,8 +40,9 @@ def everything(model: Seq2Seq) -> tuple[Memory, Tensor, Tensor]:
     return memory, model.log_probs(found, memory), found.attention
 
 
-def test_a_new_model_is_its_language_model_to_the_bit():
-    model, target = tiny(started=True), tiny_lm(LSTM, seed=2)[0]
+@pytest.mark.parametrize("n_below", [0, 1])
+def test_a_new_model_is_its_language_model_to_the_bit(n_below: int):
+    model, target = tiny(started=True, n_below=n_below), tiny_lm(LSTM, seed=2)[0]
     for name, tensor in target.state_dict().items():
         assert torch.equal(model.target.state_dict()[name], tensor)
     memory, upper = model.encode(*SOURCE)
@@ -56,11 +58,15 @@ def test_a_new_model_is_its_language_model_to_the_bit():
     assert torch.equal(loss.pieces, expected)
 
 
-def test_attention_is_that_of_a_plain_loop():
-    model = tiny()
+@pytest.mark.parametrize("n_below", [0, 2])
+def test_attention_is_that_of_a_plain_loop(n_below: int):
+    model = tiny(n_below=n_below)
     memory, upper = model.encode(*SOURCE)
     found = model.decode(TARGET[0][:, :-1], TARGET[1] - 1, memory, upper)
     first = model.target.causal.run(TARGET[0][:, :-1], TARGET[1] - 1)[0][-1]
+    if model.below is not None:
+        state = LSTMState(upper.h[:n_below], upper.c[:n_below])
+        first = first + model.below(first, TARGET[1] - 1, state)[0][-1]
     source_first = model.source.causal.run(*SOURCE)[0][-1]
     top = model.encoder(source_first, SOURCE[1])[0][-1]
     for b, n in enumerate(SOURCE[1].tolist()):
@@ -113,7 +119,9 @@ def test_coverage_loss_by_hand():
     assert float(coverage_loss(weights, torch.tensor([[True, True, False]]))) == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("settings", [{}, {"both_directions": False, "n_upper": 2}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"both_directions": False, "n_upper": 2, "n_below": 2}], ids=str
+)
 def test_steps_are_all_at_once(settings: dict):
     model = tiny(**settings)
     memory, log_probs, attention = everything(model)
@@ -146,7 +154,7 @@ def test_search_does_not_depend_on_batch_mates():
 
 
 def test_gradients_reach_everything():
-    model = tiny(copy_source=True, vector_dim=3).requires_grad_(True)
+    model = tiny(copy_source=True, vector_dim=3, n_below=1).requires_grad_(True)
     loss = model.loss(SOURCE, TARGET, torch.randn(2, 4, 3))
     lm = model.source.loss(*TARGET)[0]
     (loss.pieces + loss.coverage + lm).backward()

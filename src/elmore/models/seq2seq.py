@@ -2,12 +2,14 @@
 with a model of the source language, the decoder with one of the target language and its softmax.
 
     source LM → s_1, upper layers over it → s_top          memory: s_1 and s_top
-    target LM → h_1 → attention to the memory by h_1 → upper layers over h_1 + context → h_top
+    target LM → h_1 → layers below the attention → q → attention to the memory by q
+                    → upper layers over q + context → h_top
     softmax(h_1 + W [h_top; context])
 
 The sum is the paper's residual connection. W is zero at first, so that a new model predicts exactly
-what its target LM predicts. Attention is by the LM's own state, not by the top one as in the paper:
-then all steps of a layer are computed together, and upper layers know what was looked at.
+what its target LM predicts. Attention is by a state between, not by the top one as in the paper:
+then all steps of a layer are computed together, and upper layers know what was looked at. Without
+layers below it, q is h_1, which then must serve the language model and the attention.
 """
 
 # B sentences, S source pieces, T target pieces, K hypotheses, D dim of the target LM, V pieces
@@ -35,6 +37,8 @@ class Seq2SeqConfig(Frozen):
     target: CausalConfig
     n_upper: int = Field(default=1, ge=1, le=100)
     """Layers above the language model, on each side."""
+    n_below: int = Field(default=0, ge=0, le=100)
+    """Layers of the decoder between its language model and the attention."""
     both_directions: bool = True
     """Of the encoder's upper layers; the paper's read forward only."""
     dropout: float = Field(default=0.2, ge=0, lt=1)
@@ -63,7 +67,7 @@ class DecoderState:
 
     memory: Memory
     base: LSTMState  # rows B K
-    upper: LSTMState
+    own: LSTMState  # of the layers below the attention, then of those above
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Decoded:
     attention: Tensor  # (B, T, S)
     copying: Tensor | None  # (B, T), the logit of copying
     base: LSTMState
-    upper: LSTMState
+    own: LSTMState
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,16 @@ class Seq2Seq(nn.Module):
         self.target = CausalLM(Causal(config.target))
         from_dim, dim = config.source.dim, config.target.dim
         self.vectors = nn.Linear(config.vector_dim, from_dim) if config.vector_dim else None
-        self.encoder = (BiLSTM if config.both_directions else CausalLSTM)(_upper(config, from_dim))
+        self.encoder = (BiLSTM if config.both_directions else CausalLSTM)(
+            _layers(config.n_upper, from_dim)
+        )
         top = from_dim * (2 if config.both_directions else 1)
         self.attention = SourceAttention(top, dim)
         self.context = nn.Linear(from_dim + top, dim)
-        self.begin = nn.Linear(top, dim * config.n_upper)  # the first state of the upper layers
-        self.decoder = CausalLSTM(_upper(config, dim))
+        n_own = config.n_below + config.n_upper
+        self.begin = nn.Linear(top, dim * n_own)  # the first state of the decoder's own layers
+        self.below = CausalLSTM(_layers(config.n_below, dim)) if config.n_below else None
+        self.decoder = CausalLSTM(_layers(config.n_upper, dim))
         self.out = nn.Linear(2 * dim, dim)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
@@ -114,7 +122,7 @@ class Seq2Seq(nn.Module):
         self, ids: Tensor, lengths: Tensor, vectors: Tensor | None = None
     ) -> tuple[Memory, LSTMState]:
         """ids (B, S), vectors (B, S, E) of the pieces' words -> what the decoder looks at, and the
-        first state of its upper layers."""
+        first state of its own layers."""
         layers, _ = self.source.causal.run(ids, lengths)
         first = layers[-1]
         x = self.dropout(first)
@@ -127,17 +135,17 @@ class Seq2Seq(nn.Module):
         memory = self.attention.remember(first, top, mask, ids)
         real = mask.unsqueeze(-1).to(top.dtype)
         mean = (top * real).sum(1) / real.sum(1).clamp(min=1)
-        cells = widened(self.begin(mean)).unflatten(-1, (self.config.n_upper, -1))  # (B, L, D)
+        cells = widened(self.begin(mean)).unflatten(-1, (-1, self.config.target.dim))  # (B, L, D)
         c = cells.transpose(0, 1).unsqueeze(1)  # (L, 1, B, D)
         return memory, LSTMState(torch.tanh(c), c)
 
     # Decoding -------------------------------------------------------------------------------------
 
-    def decode(self, ids: Tensor, lengths: Tensor, memory: Memory, upper: LSTMState) -> Decoded:
+    def decode(self, ids: Tensor, lengths: Tensor, memory: Memory, own: LSTMState) -> Decoded:
         """All steps at once: ids (B, T) of what was written before each."""
         layers, base = self.target.causal.run(ids, lengths)
         assert base is not None
-        return self._above(layers[-1], lengths, memory, base, upper)
+        return self._above(layers[-1], lengths, memory, base, own)
 
     def _above(
         self,
@@ -145,23 +153,28 @@ class Seq2Seq(nn.Module):
         lengths: Tensor | None,
         memory: Memory,
         base: LSTMState,
-        upper: LSTMState,
+        own: LSTMState,
     ) -> Decoded:
         """first (B, T, D) -> what the softmax sees. Without `lengths`, T are hypotheses, each with
         a row of its own in the states."""
-        seen, weights = self.attention(first, memory)
+        shape, n_below = first.shape, self.config.n_below
+        query, ends = self.dropout(first), []
+        if self.below is not None:
+            layers, end = self.below(_rows(query, lengths), lengths, _part(own, slice(n_below)))
+            query = query + self.dropout(layers[-1].reshape(shape))
+            ends.append(end)
+        seen, weights = self.attention(first if self.below is None else query, memory)
         context = self.context(self.dropout(seen))  # (B, T, D)
-        x = self.dropout(first) + context
-        shape = x.shape
-        if lengths is None:
-            x = x.flatten(0, 1).unsqueeze(1)  # (B K, 1, D)
-        outputs, upper = self.decoder(x, lengths, upper)
-        top = self.dropout(outputs[-1].reshape(shape))
+        x = _rows(query + context, lengths)
+        layers, end = self.decoder(x, lengths, _part(own, slice(n_below, None)))
+        ends.append(end)
+        top = self.dropout(layers[-1].reshape(shape))
         h = first + self.out(torch.cat([top, context], dim=-1))
         copying = None
         if self.copying is not None:
             copying = widened(self.copying(torch.cat([first, top, context], dim=-1))).squeeze(-1)
-        return Decoded(h, weights, copying, base, upper)
+        new = LSTMState(torch.cat([e.h for e in ends]), torch.cat([e.c for e in ends]))
+        return Decoded(h, weights, copying, base, new)
 
     def loss(
         self,
@@ -170,9 +183,9 @@ class Seq2Seq(nn.Module):
         vectors: Tensor | None = None,
     ) -> Seq2SeqLoss:
         """Both as ids and lengths; the target with both marks."""
-        memory, upper = self.encode(*source, vectors)
+        memory, state = self.encode(*source, vectors)
         ids, lengths = target
-        found = self.decode(ids[:, :-1], lengths - 1, memory, upper)
+        found = self.decode(ids[:, :-1], lengths - 1, memory, state)
         step = torch.arange(ids.shape[1] - 1, device=ids.device)
         real = step < (lengths - 1).unsqueeze(1)  # (B, T)
         h, gold = self.dropout(found.h[real]), ids[:, 1:][real]
@@ -204,37 +217,44 @@ class Seq2Seq(nn.Module):
 
     # Beam search ----------------------------------------------------------------------------------
 
-    def first_state(self, memory: Memory, upper: LSTMState, beam: int) -> DecoderState:
+    def first_state(self, memory: Memory, own: LSTMState, beam: int) -> DecoderState:
         """Before the first step, `beam` equal hypotheses of each sentence."""
         n = len(memory.ids)
         rows = torch.arange(n, device=memory.ids.device).repeat_interleave(beam)
         context = self.target.causal.context
         assert isinstance(context, CausalLSTM)
-        return DecoderState(memory, context.zero_state(n * beam), rows_of(upper, rows))
+        return DecoderState(memory, context.zero_state(n * beam), rows_of(own, rows))
 
     def step(self, ids: Tensor, state: DecoderState) -> Stepped[DecoderState]:
         """ids (B, K)."""
         layers, base = self.target.causal.run(ids.flatten().unsqueeze(1), None, state.base)
         assert base is not None
         first = layers[-1].reshape(*ids.shape, -1)  # (B, K, D)
-        found = self._above(first, None, state.memory, base, state.upper)
-        new = DecoderState(state.memory, found.base, found.upper)
+        found = self._above(first, None, state.memory, base, state.own)
+        new = DecoderState(state.memory, found.base, found.own)
         return Stepped(self.log_probs(found, state.memory), found.attention, new)
 
     def reorder(self, state: DecoderState, beams: Tensor) -> DecoderState:
         n, k = beams.shape
         rows = (torch.arange(n, device=beams.device).unsqueeze(1) * k + beams).flatten()
-        return DecoderState(state.memory, rows_of(state.base, rows), rows_of(state.upper, rows))
+        return DecoderState(state.memory, rows_of(state.base, rows), rows_of(state.own, rows))
 
     def keep(self, state: DecoderState, sentences: Tensor) -> DecoderState:
         k = state.base.h.shape[2] // len(state.memory.ids)
         rows = (sentences.unsqueeze(1) * k + torch.arange(k, device=sentences.device)).flatten()
         return DecoderState(
-            state.memory.rows(sentences), rows_of(state.base, rows), rows_of(state.upper, rows)
+            state.memory.rows(sentences), rows_of(state.base, rows), rows_of(state.own, rows)
         )
 
 
-def _upper(config: Seq2SeqConfig, dim: int) -> LSTMConfig:
-    return LSTMConfig(
-        dim=dim, cell_dim=dim, n_layers=config.n_upper, cell_clip=None, proj_clip=None
-    )
+def _rows(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """(B, K, D) -> (B K, 1, D) where the middle are hypotheses."""
+    return x.flatten(0, 1).unsqueeze(1) if lengths is None else x
+
+
+def _part(state: LSTMState, layers: slice) -> LSTMState:
+    return LSTMState(state.h[layers], state.c[layers])
+
+
+def _layers(n: int, dim: int) -> LSTMConfig:
+    return LSTMConfig(dim=dim, cell_dim=dim, n_layers=n, cell_clip=None, proj_clip=None)

@@ -27,7 +27,8 @@ def pack(x: Tensor, active: list[int]) -> Tensor:
 def unpack(packed: Tensor, active: list[int], n_rows: int) -> Tensor:
     """Back again, with zeros where rows have ended."""
     if active[-1] == n_rows:
-        return packed.unflatten(1, (len(active), n_rows))
+        whole: Tensor = packed.unflatten(1, (len(active), n_rows))
+        return whole
     x = packed.new_zeros(packed.shape[0], len(active), n_rows, packed.shape[2])
     for t, (rows, n) in enumerate(zip(spans_of(active), active, strict=True)):
         x[:, t, :n] = packed[:, rows]

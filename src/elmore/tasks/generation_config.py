@@ -56,6 +56,8 @@ class GenerationConfig(Frozen):
     """Of pieces and layers, where no language model is given."""
     n_upper: int = Field(default=1, ge=1, le=100)
     """Layers above those of the language models."""
+    n_below: int = Field(default=0, ge=0, le=100)
+    """Layers of the decoder between its language model and the attention."""
     both_directions: bool = True
     """Of the encoder's upper layers; in the paper they read forward only."""
     dropout: float = Field(default=0.2, ge=0, lt=1)

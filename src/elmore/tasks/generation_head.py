@@ -110,6 +110,7 @@ class GenerationHead(Head[Text, Output]):
                 source=state.source,
                 target=state.target,
                 n_upper=config.n_upper,
+                n_below=config.n_below,
                 both_directions=config.both_directions,
                 dropout=config.dropout,
                 copy_source=config.copy_source,
@@ -171,10 +172,10 @@ class GenerationHead(Head[Text, Output]):
         if self.quick:
             search, n_best = search.model_copy(update={"beam": 1}), 1
         (ids, lengths), vectors = self._read(encoded, places, examples)
-        memory, upper = self.model.encode(ids, lengths, vectors)
+        memory, own = self.model.encode(ids, lengths, vectors)
         found = beam_search(
             self.model,
-            self.model.first_state(memory, upper, search.beam),
+            self.model.first_state(memory, own, search.beam),
             lengths.tolist(),
             search,
             begin=self.to_pieces.begin,
