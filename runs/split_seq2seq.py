@@ -4,7 +4,8 @@
 - Tatoeba from Chinese to English: all translations of an English sentence are in one part, and
   Chinese has a space after every character;
 - some Chinese text with the same spaces, for a language model;
-- BBC headlines: all articles with the same text are in one part.
+- BBC headlines: all articles with the same text are in one part;
+- the training parts of the e-mails and of the articles as lines of text, for language models.
 
     python runs/split_seq2seq.py DATA OUT
 """
@@ -48,6 +49,10 @@ def main() -> int:
     for part, some in parts(articles, [each["body"] for each in articles], _N_ARTICLES).items():
         rows = ({"body": each["body"], "title": each["title"]} for each in some)
         _write(out / f"bbc.{part}.jsonl", map(json.dumps, rows))
+        if part == "train":
+            _write(out / "bbc.txt", text_lines((each["body"], each["title"]) for each in some))
+    mails = [json.loads(line) for line in _lines(data / "summ/aeslc_train.jsonl.xz")]
+    _write(out / "aeslc.txt", text_lines((each["body"], each["subject"]) for each in mails))
     return 0
 
 
@@ -60,6 +65,12 @@ def parts(items: Sequence[T], keys: Sequence[str], n: int) -> dict[str, list[T]]
     for item, key in zip(items, keys, strict=True):
         found[part_of.get(key, "train")].append(item)
     return found
+
+
+def text_lines(texts: Iterable[Sequence[str]]) -> Iterable[str]:
+    """Every line of every text once."""
+    found = (line.strip() for fields in texts for field in fields for line in field.splitlines())
+    return dict.fromkeys(line for line in found if line)
 
 
 def spaced(text: str) -> str:
