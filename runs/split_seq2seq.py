@@ -5,7 +5,7 @@
   Chinese has a space after every character;
 - some Chinese text with the same spaces, for a language model;
 - BBC headlines: all articles with the same text are in one part;
-- the training parts of the e-mails and of the articles as lines of text, for language models.
+- for language models, each side of Tatoeba, and e-mails and articles as lines of text.
 
     python runs/split_seq2seq.py DATA OUT
 """
@@ -26,6 +26,7 @@ T = TypeVar("T")
 _N_HELD_OUT = 1_000  # English sentences of Tatoeba, for development and for the test
 _N_ARTICLES = 200  # of the BBC, the same
 _N_CHINESE = 150_000  # lines
+_N_DEV = 3_000  # lines of e-mails, for the perplexity
 
 
 def main() -> int:
@@ -43,16 +44,19 @@ def main() -> int:
     pairs = [line.split("\t")[:2] for line in _lines(data / "mt/tatoeba.en-zh.tsv.xz")]
     for part, kept in parts(pairs, [english for english, _ in pairs], _N_HELD_OUT).items():
         _write(out / f"tatoeba.{part}.tsv", (f"{spaced(zh)}\t{en}" for en, zh in kept))
+        _write(out / f"tatoeba.{part}.zh", (spaced(zh) for _, zh in kept))
+        _write(out / f"tatoeba.{part}.en", (en for en, _ in kept))
     chinese = islice(_lines(data / "zh/lm/wiki.train.txt.xz"), _N_CHINESE)
     _write(out / "wiki.zh", (spaced(line) for line in chinese if line))
     articles = [json.loads(line) for line in _lines(data / "summ/bbc_headlines.jsonl.xz")]
     for part, some in parts(articles, [each["body"] for each in articles], _N_ARTICLES).items():
-        rows = ({"body": each["body"], "title": each["title"]} for each in some)
+        rows = [{"body": each["body"], "title": each["title"]} for each in some]
         _write(out / f"bbc.{part}.jsonl", map(json.dumps, rows))
-        if part == "train":
-            _write(out / "bbc.txt", text_lines((each["body"], each["title"]) for each in some))
-    mails = [json.loads(line) for line in _lines(data / "summ/aeslc_train.jsonl.xz")]
-    _write(out / "aeslc.txt", text_lines((each["body"], each["subject"]) for each in mails))
+        _write(out / f"bbc.{part}.txt", text_lines(each.values() for each in rows))
+    for part in ("train", "dev"):
+        mails = [json.loads(line) for line in _lines(data / f"summ/aeslc_{part}.jsonl.xz")]
+        texts = text_lines((each["body"], each["subject"]) for each in mails)
+        _write(out / f"aeslc.{part}.txt", islice(texts, None if part == "train" else _N_DEV))
     return 0
 
 
@@ -67,7 +71,7 @@ def parts(items: Sequence[T], keys: Sequence[str], n: int) -> dict[str, list[T]]
     return found
 
 
-def text_lines(texts: Iterable[Sequence[str]]) -> Iterable[str]:
+def text_lines(texts: Iterable[Iterable[str]]) -> Iterable[str]:
     """Every line of every text once."""
     found = (line.strip() for fields in texts for field in fields for line in field.splitlines())
     return dict.fromkeys(line for line in found if line)

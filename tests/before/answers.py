@@ -371,7 +371,7 @@ def compared(folder: Path) -> Answer:
     table = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
     table.pop("notes")
     table["settings"]["fit"].pop("tuning", None)  # how models are fine-tuned: later versions'
-    for later in ("precision", "warmup_steps"):  # later versions', float32 and 0 as before
+    for later in ("precision", "warmup_steps", "cosine"):  # later versions', off here as before
         table["settings"]["fit"].pop(later, None)
     for way in ("lm", "gpt"):
         table["settings"]["fit"]["encoder"].pop(way, None)

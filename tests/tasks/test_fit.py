@@ -93,6 +93,26 @@ def test_the_learning_rate_can_rise_first(tmp_path: Path, monkeypatch: pytest.Mo
     assert moved[3] > 2 * moved[0]
 
 
+def test_the_rate_can_fall_along_a_cosine_to_the_last_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rates: list[float] = []
+    apply = Loop._apply
+
+    def note(loop: Loop) -> None:
+        apply(loop)
+        rates.append(loop.lr)
+
+    monkeypatch.setattr(Loop, "_apply", note)
+    fitted = run(tagging_config(epochs=4, lr=0.01, cosine=True, patience=1), tmp_path / "run")
+    n = len(rates)
+    assert fitted.epochs == 4  # patience ends nothing
+    assert rates[0] > 0.0095
+    assert rates[n // 2 - 1] == pytest.approx(0.005, rel=0.1)
+    assert rates[-1] < 1e-4
+    assert rates == sorted(rates, reverse=True)
+
+
 def test_plain_tags_static_vectors_and_late_layers_train_too(tmp_path: Path, tiny_model: Path):
     source = f"glove:{write_static(tmp_path)}+{tiny_model}"
     task = Tagging(spans=False, hidden=32, dropout=0.0, n_layers=2, late_after=1)

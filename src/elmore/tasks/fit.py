@@ -1,6 +1,7 @@
 """Training a task's model: the dev set is scored after each epoch, and the best epoch is kept. The
-learning rate is halved when nothing improves, and after some more such epochs training ends. A
-model that is fine-tuned as its paper does is trained in another way: see `tuning.py`.
+learning rate is halved when nothing improves, and after some more such epochs training ends; or it
+falls along a cosine. A model that is fine-tuned as its paper does is trained in another way: see
+`tuning.py`.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from elmore.tasks.tuned_task import by_epochs
 from elmore.tasks.tuning import as_trained, fine_tuning, task_of, with_used_settings
 from elmore.train.loop import Loop, LoopConfig
 from elmore.train.optimizer import AdamWConfig
-from elmore.train.schedule import PlateauSchedule
+from elmore.train.schedule import CosineSchedule, PlateauSchedule
 from elmore.train.world import World
 
 _FEWEST = 20  # of fewer examples, many may be equal by chance
@@ -153,6 +154,8 @@ def overlap(task: Task[Any, Any, Any], train: Sequence[Any], other: Sequence[Any
 def _loop(config: FitConfig, n_batches: int) -> LoopConfig:
     adam = AdamWConfig(lr=config.lr, weight_decay=config.weight_decay)
     warmup, after = config.warmup_steps, config.halve_after
+    if config.cosine:
+        return by_epochs(config, n_batches, adam, CosineSchedule(warmup=warmup))
     schedule = PlateauSchedule(warmup=warmup, drop=RATE_DROP, after=after)
     return by_epochs(config, n_batches, adam, schedule, config.patience)
 

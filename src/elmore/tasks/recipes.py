@@ -74,6 +74,9 @@ class FitConfig(Frozen):
     """Of the task's own matrices; biases, mixes and a fine-tuned model have none."""
     clip: float = Field(default=5.0, gt=0)
     """Global norm of the gradient."""
+    cosine: bool = False
+    """The learning rate falls to zero along half a cosine over all `epochs`, and training goes on
+    to the last; otherwise it is halved and ends by `halve_after` and `patience`."""
     halve_after: int = Field(default=2, ge=1)
     """Epochs without a better dev score after which the learning rate is halved, and again."""
     patience: int = Field(default=6, ge=1)

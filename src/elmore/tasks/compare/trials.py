@@ -36,10 +36,11 @@ RESULTS, WORK, SETTINGS = "results", "work", "settings.json"
 _MOST_STRETCH = 4.0
 _EARLIER: dict[Any, dict[str, Any]] = {
     "classification": {"layout": "trees"},
-    "translate": {"lm_rate": 1.0},
-    "summarize": {"lm_rate": 1.0},
+    "translate": {"lm_rate": 1.0, "n_below": 0},
+    "summarize": {"lm_rate": 1.0, "n_below": 0},
 }
 """What settings were before they could be chosen, by the kind of task."""
+_EARLIER_FIT = {"precision": "float32", "warmup_steps": 0, "cosine": False}
 T = TypeVar("T", TuningConfig, LMTuningConfig, GPTTuningConfig)
 
 
@@ -277,13 +278,12 @@ def _text(settings: dict[str, Any]) -> str:
 def _complete(before: Any, now: dict[str, Any]) -> Any:
     """A comparison older than a way of fine-tuning has none of it, and so no settings of it: any
     may be chosen now. Its classification was of trees, all of a translation had one rate, products
-    were in float32, and no learning rate rose at first."""
+    were in float32, and no learning rate rose at first or fell along a cosine."""
     match before:
         case {"fit": {"encoder": dict(encoder), "task": dict(task), **fit}, **rest}:
             encoder = {way: now["fit"]["encoder"][way] for way in ("lm", "gpt")} | encoder
             task = {**_EARLIER.get(task.get("kind"), {}), **task}
-            tuning = now["fit"]["tuning"]
-            earlier = {"tuning": tuning, "precision": "float32", "warmup_steps": 0}
+            earlier = {**_EARLIER_FIT, "tuning": now["fit"]["tuning"]}
             return {**rest, "fit": {**earlier, **fit, "encoder": encoder, "task": task}}
     return before
 
