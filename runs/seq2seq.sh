@@ -37,7 +37,7 @@ on captions en 5 "$m30k/val.en.xz" "$m30k/train.en.xz"
 lm de "$(((minutes + 3) / 4))" 4000 "$m30k/val.de.xz" "$m30k/train.de.xz"
 on mail en 2 "$split/aeslc.dev.txt" "$split/aeslc.train.txt"
 on news en 2 "$split/bbc.dev.txt" "$split/bbc.train.txt"
-lm zh-wiki "$(((minutes + 1) / 2))" 6000 "$split/tatoeba.dev.zh" "$split/wiki.zh"
+lm zh-wiki "$((minutes / 2))" 6000 "$split/tatoeba.dev.zh" "$split/wiki.zh"
 on zh zh-wiki 3 "$split/tatoeba.dev.zh" "$split/tatoeba.train.zh"
 on short en 3 "$split/tatoeba.dev.en" "$split/tatoeba.train.en"
 

@@ -33,7 +33,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_command_runs(reader: Path):
     document = (ROOT / "docs" / "seq2seq.md").read_text(encoding="utf-8")
     commands = [line for block in BLOCK.findall(document) for line in block.splitlines()]
-    assert len(commands) == 9
+    assert len(commands) == 10
     for command in commands:
         short = next(
             (add for name, add in SHORT.items() if command.startswith(f"elmore {name}")), ""
