@@ -44,7 +44,6 @@ on short en 3 "$split/tatoeba.dev.en" "$split/tatoeba.train.en"
 # Comparisons --------------------------------------------------------------------------------------
 settings=(--set lr=1.5e-3 --set halve_after=1 --set warmup_steps=200 --set precision="${PRECISION:-bfloat16}"
   --set task.n_below=1 --set task.dropout=0.3)
-losses=(--set task.target_lm_loss=0.1 --set task.source_lm_loss=0.1)
 compare() {  # NAME TASK ARGUMENT...
   local name=$1
   shift
@@ -53,12 +52,12 @@ compare() {  # NAME TASK ARGUMENT...
 }
 pairs() { echo "$m30k/$1.de.xz,$m30k/$1.en.xz"; }
 files=(--train "$(pairs train)" --dev "$(pairs val)" --test "$(pairs test_2016_flickr)" --set batch=80)
-languages=(--source-lm "$out/lm-de" --target-lm "$out/lm-captions" "${losses[@]}")
+languages=(--source-lm "$out/lm-de" --target-lm "$out/lm-captions")
 # `compare` gives a tenth of the pairs three times the epochs and a third of the batch.
 compare tenth translate --encoders none,encoder,decoder,both,both-no-lm-loss,both-no-softmax --fractions 0.1 \
   --seeds "$seeds" --epochs 9 "${files[@]}" "${languages[@]}"
 compare tenth-wiki translate --encoders both,both-no-lm-loss --fractions 0.1 --seeds 1 --epochs 9 "${files[@]}" \
-  --source-lm "$out/lm-de" --target-lm "$out/lm-en" "${losses[@]}"
+  --source-lm "$out/lm-de" --target-lm "$out/lm-en"
 compare whole translate --encoders none,both --seeds 1 --epochs 6 "${files[@]}" "${languages[@]}"
 
 # As the published small model: lower case, punctuation apart in the data and in the score, no pretraining.
@@ -74,7 +73,7 @@ for start in none both; do
   resume=()
   [ -f "$model/config.json" ] && resume=(--resume)
   elmore task train translate --train "$tatoeba.train.tsv" --dev "$tatoeba.dev.tsv" --source-lm "$out/lm-zh" \
-    --target-lm "$out/lm-short" --set task.from_lms="$start" --epochs 8 --set batch=80 "${settings[@]}" "${losses[@]}" \
+    --target-lm "$out/lm-short" --set task.from_lms="$start" --epochs 8 --set batch=80 "${settings[@]}" \
     --output "$model" "${resume[@]}"
   elmore task evaluate translate --model "$model" --test "$tatoeba.test.tsv"
   elmore task predict translate "$tatoeba.five.zh" --model "$model" --attention --picture "$model.svg" \
@@ -85,7 +84,7 @@ done
 summaries() {  # NAME LM EPOCHS ARGUMENT...
   local name=$1 lm=$out/lm-$2 epochs=$3
   shift 3
-  local more=(--seeds 1 --epochs "$epochs" --source-lm "$lm" --target-lm "$lm" --set task.longest_source=150 "${losses[@]}")
+  local more=(--seeds 1 --epochs "$epochs" --source-lm "$lm" --target-lm "$lm" --set task.longest_source=150)
   compare "$name" summarize --encoders none,both "$@" "${more[@]}" --set task.copy_source=false
   compare "$name-copy" summarize --encoders both "$@" "${more[@]}"
 }

@@ -110,7 +110,8 @@ def test_what_is_taken_can_have_a_rate_of_its_own(folder: Path, start: str):
 
 
 def test_the_language_models_losses_are_added(folder: Path):
-    head, batch = head_of(folder), texts(folder, "dev")
+    head = head_of(folder, "task.source_lm_loss=0.3", "task.target_lm_loss=0.7")
+    batch = texts(folder, "dev")
     places = [[] for _ in batch]
     head.eval()
     alone = head.loss([], places, batch)
@@ -126,10 +127,13 @@ def test_the_language_models_losses_are_added(folder: Path):
         "target": sum(len(head._target(text)) for text in batch),
     }
     own = sum(
-        loss / count
-        for loss, count in (
-            model.loss(*head._tensors(head.lines[side].draw(n_pieces[side])))
-            for side, model in (("source", head.model.source), ("target", head.model.target))
+        weight * loss / count
+        for weight, (loss, count) in (
+            (weight, model.loss(*head._tensors(head.lines[side].draw(n_pieces[side]))))
+            for side, model, weight in (
+                ("source", head.model.source, 0.3),
+                ("target", head.model.target, 0.7),
+            )
         )
     )
     torch.testing.assert_close(joint, alone + own, rtol=1e-5, atol=1e-5)

@@ -44,10 +44,10 @@ class GenerationConfig(Frozen):
     target_lm: str | None = None
     from_lms: StartName | None = None
     """What is taken from the language models; null: everything from those that are given."""
-    source_lm_loss: float = Field(default=1.0, ge=0)
+    source_lm_loss: float = Field(default=0.1, ge=0)
     """Weight of the source language model's own loss on lines of its own text, so that nothing is
-    forgotten."""
-    target_lm_loss: float = Field(default=1.0, ge=0)
+    forgotten. It is 1 in the paper; in small models that is learned at the cost of the task."""
+    target_lm_loss: float = Field(default=0.1, ge=0)
     lm_rate: float = Field(default=1.0, gt=0, le=1)
     """What the learning rate is multiplied by for all that was taken from language models."""
     vocabulary: int = Field(default=8_000, ge=300, le=1_000_000)
